@@ -14,7 +14,7 @@ SEED ?= 1
 SIM ?=
 MINUTES ?= 30
 
-.PHONY: help setup run demo test test-slow test-faults test-eos test-cdc test-browser test-peers test-lowest test-spark test-lake test-orchestration test-rest peers check format sim sim-night bench docs docs-serve clean
+.PHONY: help setup run demo test test-slow axe test-faults test-eos test-cdc test-browser test-peers test-lowest test-spark test-lake test-orchestration test-rest peers check format sim sim-night bench docs docs-serve clean
 
 help:
 	@echo "make run          start a broker on 127.0.0.1:9092 with its data in ./data"
@@ -29,9 +29,10 @@ help:
 	@echo
 	@echo "Longer tests"
 	@echo "make test-slow    tests that take minutes"
-	@echo "make test-faults  inject faults into a running cluster for MINUTES=10 and verify its guarantees; SEED=n repeats a run"
+	@echo "make test-faults  inject faults into a running cluster for MINUTES=10 and verify its guarantees; SEED=n repeats a run, ZOOKEEPER=1 has no quorum"
 	@echo "make test-eos     exactly-once writes from Spark while its processes are killed"
 	@echo "make test-cdc     mirror a PostgreSQL database for MINUTES=10 while processes are killed; SEED=n repeats a run"
+	@echo "make axe          download axe-core, which test-browser uses; needs npm"
 	@echo "make test-browser the web console and the docs site in Chromium; needs the packages chromium and chromium-driver"
 	@echo "make peers        download Apache Kafka, its frameworks and Spark's Kafka connector into a cache folder; needs Maven"
 	@echo "make test-peers   Headwater beside Apache Kafka; needs Java 17 and make peers"
@@ -43,8 +44,9 @@ help:
 	@echo "make sim          run every simulator once; SIM=groups selects one, SEED=n repeats a run"
 	@echo "make sim-night    run simulators with new seeds for MINUTES=30; prints failing seeds and how to repeat them"
 	@echo
-	@echo "make bench        run every benchmark except hostile, produce and spark-latency; make bench-NAME runs one of: broker, client, cluster, cold,"
-	@echo "                  controller, groups, hostile, log, mirror, net, peers, produce, rest, restart, spark, spark-latency, validation"
+	@echo "make bench        run every benchmark except hostile, produce, spark-latency and spark-memory; make bench-NAME runs one of: broker, client,"
+	@echo "                  cluster, cold, compaction, controller, groups, hostile, log, mirror, net, peers, produce, rest, restart, spark, spark-latency,"
+	@echo "                  spark-memory, sql, validation, zero-copy"
 	@echo "                  bench-hostile takes HOSTILE_SECONDS=60 per attack, HOSTILE_ATTACKS='Metadata;Fetch' and"
 	@echo "                  HOSTILE_BEFORE=other/src to compare with"
 
@@ -96,11 +98,18 @@ test-eos: $(VENV)/.dev
 test-cdc: $(VENV)/.dev
 	$(BIN)/python -m tests.spark.eos.cdc_kills $(FAULTS)
 
-test-browser: $(VENV)/.dev
+test-browser: $(VENV)/.dev axe
 	$(BIN)/pytest -m browser
 
+# Checks accessibility. Only tests use it, so it is not in the repository.
+AXE := $(HOME)/.cache/headwater/axe
+axe:
+	@mkdir -p $(AXE)
+	@test -f $(AXE)/package/axe.min.js || (cd $(AXE) && npm pack --silent axe-core@4 && tar xzf axe-core-*.tgz package/axe.min.js) \
+	    || echo "axe-core was not downloaded: the tests of accessibility are skipped"
+
 test-faults: $(VENV)/.dev
-	$(BIN)/python -m tests.cluster.faults $(FAULTS)
+	$(BIN)/python -m tests.cluster.faults $(FAULTS) $(if $(ZOOKEEPER),--zookeeper)
 
 # Downloads go to ~/.cache/headwater/peers, or to $HEADWATER_PEERS.
 peers: $(VENV)/.dev

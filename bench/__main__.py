@@ -25,7 +25,9 @@ BENCHMARKS: dict[str, Benchmark] = {
         ("bench.broker_footprint", "bench.broker_requests", "bench.broker_throughput"),
     ),
     "validation": Benchmark("The validation of records", ("bench.record_validation",)),
-    "controller": Benchmark("The controller of a large cluster", ("bench.controller_scale",)),
+    "controller": Benchmark(
+        "The controller of a large cluster", ("bench.controller_scale", "bench.metadata_log")
+    ),
     "cluster": Benchmark(
         "A cluster of three brokers",
         ("bench.cluster_throughput", "bench.cluster_failover", "bench.cluster_scale"),
@@ -39,14 +41,19 @@ BENCHMARKS: dict[str, Benchmark] = {
         "Spark", ("bench.spark_throughput", "bench.spark_overhead", "bench.spark_latency")
     ),
     "spark-latency": Benchmark("Small batches of Spark", ("bench.spark_latency",)),
+    "spark-memory": Benchmark("Memory of Spark's processes", ("bench.spark_memory",)),
     "rest": Benchmark("The REST API", ("bench.rest_requests",)),
+    "sql": Benchmark("SQL over topics", ("bench.sql_queries",)),
     "mirror": Benchmark("A mirror", ("bench.mirror_copying",)),
     "hostile": Benchmark("An honest client beside hostile ones", ("bench.hostile_clients",)),
-    "cold": Benchmark("A lagging consumer", ("bench.cold_reads",)),
+    "zero-copy": Benchmark("Ways to send a file", ("bench.zero_copy",)),
+    "compaction": Benchmark("Compaction", ("bench.compaction",)),
+    "cold": Benchmark("A lagging consumer", ("bench.cold_reads", "bench.throttled_cold_reads")),
 }
 
-NAMED_ONLY = frozenset({"hostile", "produce", "spark-latency"})
-"""`hostile` takes over an hour; `produce` is a part of `peers`, `spark-latency` of `spark`."""
+NAMED_ONLY = frozenset({"hostile", "produce", "spark-latency", "spark-memory"})
+"""`hostile` takes over an hour, `spark-memory` one; `produce` is a part of `peers`, `spark-latency`
+of `spark`."""
 
 
 def run(names: Sequence[str], benchmarks: Mapping[str, Benchmark]) -> int:

@@ -1,4 +1,4 @@
-"""Clusters for benchmarks: three brokers and a ZooKeeper, and a steady producer.
+"""Clusters of three brokers for benchmarks, and a steady producer.
 
 Note: a cluster's processes share this machine with the client, so rates of three brokers on two
 cores show the cost of replication, not what three machines would achieve.
@@ -71,10 +71,16 @@ class AnyCluster(Protocol):
     def close(self) -> None: ...
 
 
-def headwater_cluster(settings: Mapping[str, Value] | None = None) -> EmbeddedCluster:
+def headwater_cluster(
+    settings: Mapping[str, Value] | None = None, *, zookeeper: bool = False
+) -> EmbeddedCluster:
+    if not zookeeper:
+        return EmbeddedCluster(BROKERS, settings, timeout_s=TIMEOUT_S)
     # Not the session timeout, which may be short: the start is not measured.
     patient: dict[str, Value] = {"zookeeper.connection.timeout.ms": TIMEOUT_S * 1_000}
-    return EmbeddedCluster(BROKERS, {**patient, **(settings or {})}, timeout_s=TIMEOUT_S)
+    return EmbeddedCluster(
+        BROKERS, {**patient, **(settings or {})}, zookeeper=True, timeout_s=TIMEOUT_S
+    )
 
 
 class BenchCluster:

@@ -35,21 +35,21 @@ def measure(bench: Bench) -> None:
     with broker() as (server, directory):
         create_topic(server, TOPIC)
         create_topic(server, COLD_TOPIC)
-        records = _fill(server)
+        records = fill_cold_topic(server)
         segments = sorted((directory / f"{COLD_TOPIC}-0").glob("*.log"))
-        _drop(segments)
+        drop_from_cache(segments)
         bench.record("cold bytes", sum(map(_size, segments)) / 1e9, "GB", at_least=4)
-        bench.record("cold range resident before", _resident_share(segments), "", at_most=0.01)
+        bench.record("cold range resident before", resident_share(segments), "", at_most=0.01)
         cpu_before = server.cpu_seconds
         with Tail(server.port) as tail:
             quiet, lagging = _rounds(tail, server, records)
         bench.record("CPU time of the broker meanwhile", server.cpu_seconds - cpu_before, "s")
         _record(bench, quiet, lagging)
-        bench.record("cold range resident after", _resident_share(segments), "", at_most=0.05)
+        bench.record("cold range resident after", resident_share(segments), "", at_most=0.05)
         tails = (directory / f"{TOPIC}-0").glob("*.log")
         # Not all of it: about 1% was observed to be gone for an unknown reason. Proactive reclaim
         # by the kernel (DAMON) is one suspect.
-        bench.record("tail resident after", _resident_share(tails), "", at_least=0.95)
+        bench.record("tail resident after", resident_share(tails), "", at_least=0.95)
 
 
 def _record(bench: Bench, quiet: list[list[float]], lagging: list[list[float]]) -> None:
@@ -91,14 +91,16 @@ def _set_at_end(reader: "subprocess.Popen[bytes]", is_over: threading.Event) -> 
     is_over.set()
 
 
-def _fill(server: Server) -> int:
+def fill_cold_topic(server: Server, size: int = COLD_BYTES) -> int:
+    """Write at least `size` bytes; return the number of records."""
     frame = produce_frame(RECORDS_OF_A_FRAME, topic=COLD_TOPIC)
-    count = -(-COLD_BYTES // len(frame)) + 1
+    count = -(-size // len(frame)) + 1
     produce_pipelined(server.port, frame, count, owed=8)
     return count * RECORDS_OF_A_FRAME
 
 
-def _drop(segments: Iterable[Path]) -> None:
+def drop_from_cache(segments: Iterable[Path]) -> None:
+    """Write segments to disk and drop their pages."""
     for segment in segments:
         with segment.open("rb+") as file:
             # Only pages that are on disk can be dropped.
@@ -106,7 +108,8 @@ def _drop(segments: Iterable[Path]) -> None:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _resident_share(segments: Iterable[Path]) -> float:
+def resident_share(segments: Iterable[Path]) -> float:
+    """Return which part of the segments' pages is in the page cache."""
     residency, disk = CachestatResidency(), OsDisk()
     resident = total = 0
     for segment in segments:

@@ -109,7 +109,7 @@ class Cluster:
 
     def __init__(self, broker_count: int, partition_count: int) -> None:
         self.cost = Cost()
-        self.image = _image(broker_count, partition_count)
+        self.image = new_image(broker_count, partition_count)
         self.turns: deque[Callable[[], object]] = deque()
         self.mail: deque[Callable[[], object]] = deque()
         self.memory_before = _memory_bytes()
@@ -215,7 +215,7 @@ class _AgreeingStore:
         self._cluster.turns.append(partial(then, version))
 
 
-def _image(broker_count: int, partition_count: int) -> ClusterImage:
+def new_image(broker_count: int, partition_count: int) -> ClusterImage:
     """Return an image as left by a former controller that failed, and its broker with it."""
     dead = NodeId(broker_count)
     brokers = {

@@ -1,7 +1,7 @@
-"""Clusters of three brokers as contenders: Headwater with ZooKeeper, Apache Kafka with KRaft.
+"""Clusters of three brokers that are also KRaft controllers, as contenders.
 
-Note: the whole cluster counts, so Headwater's memory and CPU time include ZooKeeper, and Kafka's
-include its controllers. Both have the same session timeout of 6 s, which is neither's default.
+Note: both have the same session timeout of 6 s, which is neither's default. Headwater's quorum has
+the shorter election timeout of `headwater cluster start`, Kafka's has its default.
 """
 
 import tempfile
@@ -31,12 +31,11 @@ _REPLICATED: Final = {
 class PeerCluster(BenchCluster):
     """Cluster with the cost of all its processes."""
 
-    extra_pids: tuple[int, ...] = ()
     ready_seconds = 0.0
 
     @property
     def pids(self) -> list[int]:
-        return [*(each.pid for each in self.brokers if each.is_running), *self.extra_pids]
+        return [each.pid for each in self.brokers if each.is_running]
 
     @property
     def all_cpu_seconds(self) -> float:
@@ -52,11 +51,10 @@ Start = Callable[[], AbstractContextManager[PeerCluster]]
 
 @contextmanager
 def _headwater() -> Iterator[PeerCluster]:
-    cluster = headwater_cluster({**_REPLICATED, "zookeeper.session.timeout.ms": SESSION_MS})
+    cluster = headwater_cluster({**_REPLICATED, "broker.session.timeout.ms": SESSION_MS})
     began = time.perf_counter()
     with PeerCluster(cluster) as found:
         found.ready_seconds = time.perf_counter() - began
-        found.extra_pids = (cluster.zookeeper.server_pid,)
         yield found
 
 

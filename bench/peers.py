@@ -32,9 +32,8 @@ generators and broker share the machine: {cpu}, {cores} cores, {memory} MiB,
 
 *Kafka* has the JVM options of its own start script, *tuned* has 4 GB of heap, the parallel
 collector, and threads and socket buffers for a small machine (in clusters 2 GB each). Clusters have
-three brokers: with one ZooKeeper for Headwater, with KRaft for Kafka; both have a session timeout
-of 6 s. *Ahead* is the factor by which Headwater is better than the better of the two: above 1 it is
-ahead, below 1 behind.
+three brokers that are also KRaft controllers, and a session timeout of 6 s. *Ahead* is the factor
+by which Headwater is better than the better of the two: above 1 it is ahead, below 1 behind.
 
 | | Headwater | Kafka | tuned | unit | ahead |
 |---|---:|---:|---:|---|---:|

@@ -98,6 +98,10 @@ class Server:
         self.port = int(found[1])
 
     @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
     def cpu_seconds(self) -> float:
         return cpu_seconds_of(self._child.pid)
 

@@ -118,7 +118,15 @@ def architecture() -> Drawing:
         d.arrow((x + 94, 260), (x + 94, 292))
     d.arrow((224, 210), (236, 210))
     d.arrow((424, 210), (436, 210))
-    d.box(20, 398, 620, 52, "metadata store", "ZooKeeper, or one local file", kind="store")
+    d.box(
+        20,
+        398,
+        620,
+        52,
+        "metadata store",
+        "KRaft quorum, ZooKeeper, or one local file",
+        kind="store",
+    )
     d.arrow((330, 360), (330, 398))
     d.box(680, 150, 200, 300, "Spark through PySpark", kind="group")
     d.box(694, 182, 172, 56, "pipelines", "SQL, joins, windows", kind="spark")
@@ -221,7 +229,11 @@ def replication() -> Drawing:
 
 
 def controller_failover() -> Drawing:
-    d = Drawing(900, 430, "Failover when the broker that is leader and controller dies")
+    d = Drawing(
+        900,
+        430,
+        "Failover in a ZooKeeper cluster when the broker that is leader and controller dies",
+    )
     lanes = (
         (100, "broker 1", "leader and controller", "broker"),
         (310, "metadata store", "ZooKeeper", "store"),

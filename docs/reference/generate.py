@@ -16,6 +16,16 @@ from typing import Any, Final
 from typer.main import get_command
 
 import headwater
+from headwater.broker.metrics.controller_metrics import (
+    QuorumControllerCounters,
+    quorum_controller_families,
+)
+from headwater.broker.metrics.prometheus_exposition import Family
+from headwater.broker.metrics.quorum_metrics import (
+    applied_families,
+    broker_metadata_families,
+    raft_families,
+)
 from headwater.cli.main import app
 from headwater.rest.openapi import openapi_document
 from headwater.rest.routes import ROUTES
@@ -27,6 +37,7 @@ MODULES: Final = {
     "headwater.client": "Blocking clients: producer, consumer, admin client.",
     "headwater.client.aio": "The same clients for asyncio.",
     "headwater.spark": "Spark sessions, the `headwater` data source, streams and pipelines.",
+    "headwater.sql": "SQL over topics.",
     "headwater.testing": "Embedded brokers, clusters and registries for tests.",
 }
 
@@ -36,18 +47,23 @@ def cli_page() -> str:
     lines += [
         "Every command has `--help`. Commands that talk to brokers take `--bootstrap HOST:PORT`",
         "and `--command-config FILE`; most take `--json`.",
+        "Errors are lines on standard error, or with `--json` objects with `error` and `message`.",
         "Exit codes: 0 success, 1 failure, 2 wrong usage.",
         "",
     ]
     for name, command in sorted(get_command(app).commands.items()):  # type: ignore[attr-defined]
-        lines += [f"## headwater {name}", "", *_help(command)]
-        children = getattr(command, "commands", None)
-        if children is None:
-            lines += _parameters(command)
-        else:
-            for child, each in children.items():
-                lines += [f"### headwater {name} {child}", "", *_help(each), *_parameters(each)]
+        lines += _command(f"headwater {name}", command, level=2)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _command(name: str, command: Any, *, level: int) -> list[str]:
+    lines = [f"{'#' * level} {name}", "", *_help(command)]
+    children = getattr(command, "commands", None)
+    if children is None:
+        return lines + _parameters(command)
+    for child, each in children.items():
+        lines += _command(f"{name} {child}", each, level=level + 1)
+    return lines
 
 
 def _help(command: Any) -> list[str]:
@@ -131,6 +147,10 @@ def metrics_page() -> str:
         f"| `{name}` | {kinds.get(name, '')} | {words} |"
         for name, words in sorted(re.findall(r"^# HELP (\S+) (.*)$", text, re.MULTILINE))
     ]
+    of_quorum = [
+        f"| `{each.name}` | {each.kind} | {each.doc} |"
+        for each in sorted(_quorum_families(), key=lambda each: each.name)
+    ]
     return "\n".join(
         [
             NOTICE,
@@ -143,8 +163,28 @@ def metrics_page() -> str:
             "|---|---|---|",
             *rows,
             "",
+            "In a KRaft cluster, nodes with the role `controller` have the metrics",
+            "`kafka_controller_*` and `kafka_server_raft_metrics_*`, brokers",
+            "`kafka_server_broker_metadata_metrics_*` and `kafka_server_raft_metrics_*`, and nodes",
+            "with both roles all of them on one port:",
+            "",
+            "| metric | type | meaning |",
+            "|---|---|---|",
+            *of_quorum,
+            "",
         ]
     )
+
+
+def _quorum_families() -> list[Family]:
+    """The metrics of KRaft nodes. They are read at a scrape only, so that none is started."""
+    sources: Any = None
+    return [
+        *quorum_controller_families(sources, QuorumControllerCounters()),
+        *applied_families(sources),
+        *raft_families(sources),
+        *broker_metadata_families(sources),
+    ]
 
 
 def rest_document() -> str:

@@ -61,7 +61,18 @@ def window() -> Iterator[Browser]:
 
 PAGES = [
     "/",
+    "/brokers",
     "/brokers/0",
+    "/brokers/0/configs?search=log",
+    "/brokers/0/loggers",
+    "/reassignments",
+    "/quorum",
+    "/acls",
+    "/users",
+    "/quotas",
+    "/pipelines",
+    "/messages",
+    "/messages?topic0=tea&topic1=hostile&limit=50",
     "/topics",
     f"/topics/{LONG}",
     "/topics/tea",

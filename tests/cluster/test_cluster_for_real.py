@@ -1,4 +1,4 @@
-"""Three real brokers and a real ZooKeeper, with confluent-kafka clients and failures."""
+"""Three real brokers on KRaft or ZooKeeper, with confluent-kafka clients and failures."""
 
 import os
 import signal
@@ -11,14 +11,12 @@ from confluent_kafka import Consumer
 
 from headwater.client import Admin, ConfigResource, QuotaEntity
 from headwater.common.error_codes import ErrorCode
-from headwater.common.exceptions import BrokerDidNotStart
 from headwater.protocol.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
 from headwater.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from headwater.testing.embedded_broker import EmbeddedBroker
 from headwater.testing.embedded_cluster import EmbeddedCluster
 from tests.cluster.back_to_back import PRODUCERS, run_transactions
 from tests.cluster.cluster_clients import TIMEOUT_S, Clients, await_true, writing
@@ -27,27 +25,35 @@ from tests.peers.raw_client import RawClient
 from tests.zookeeper_server import absence
 
 SETTINGS = {
-    "zookeeper.session.timeout.ms": 4_000,
+    "broker.heartbeat.interval.ms": 500,
+    "broker.session.timeout.ms": 4_000,
     "offsets.topic.num.partitions": 3,
     "transaction.state.log.num.partitions": 3,
     "min.insync.replicas": 2,
 }
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[EmbeddedCluster]:
-    reason = absence()
-    if reason is not None:
-        pytest.skip(reason)
-    with EmbeddedCluster(3, SETTINGS, timeout_s=TIMEOUT_S) as started:
+KRAFT = "KRaft"
+ZOOKEEPER = "ZooKeeper"
+
+
+@pytest.fixture(scope="module", params=[KRAFT, pytest.param(ZOOKEEPER, marks=pytest.mark.slow)])
+def running(request: pytest.FixtureRequest) -> Iterator[EmbeddedCluster]:
+    settings = SETTINGS
+    if request.param == ZOOKEEPER:
+        reason = absence()
+        if reason is not None:
+            pytest.skip(reason)
+        settings = {**settings, "zookeeper.session.timeout.ms": 4_000}
+    with EmbeddedCluster(
+        3, settings, zookeeper=request.param == ZOOKEEPER, timeout_s=TIMEOUT_S
+    ) as started:
         yield started
 
 
 @pytest.fixture
 def cluster(running: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
     """The cluster with all brokers running, whatever the previous test did."""
-    if not running.zookeeper.is_running:
-        running.zookeeper.start()
     for broker in running.brokers:
         if not broker.is_running:
             broker.start()
@@ -253,37 +259,3 @@ def test_leader_paused_for_longer_than_its_session_is_replaced_and_follows(
     for partition in range(3):
         acknowledged = producer.acknowledged[partition]
         assert clients.read(topic, partition, len(acknowledged)) == acknowledged
-
-
-def test_without_zookeeper_records_flow_and_metadata_changes_wait(
-    cluster: EmbeddedCluster, clients: Clients
-) -> None:
-    topic = clients.new_topic(partitions=3)
-    cluster.zookeeper.stop()
-    with writing(clients.servers) as producer:
-        for number in range(90):
-            producer.write(topic, number % 3, b"%d" % number)
-    assert producer.failed == []
-    for partition in range(3):
-        acknowledged = producer.acknowledged[partition]
-        assert clients.read(topic, partition, len(acknowledged)) == acknowledged
-    cluster.zookeeper.start()
-    later = clients.new_topic(partitions=1)
-    with writing(clients.servers) as producer:
-        producer.write(later, 0, b"x")
-    assert producer.failed == []
-
-
-def test_second_broker_with_the_same_id_is_rejected(cluster: EmbeddedCluster) -> None:
-    twin = EmbeddedBroker(
-        {
-            "node.id": 0,
-            "zookeeper.connect": cluster.zookeeper.connect,
-            "zookeeper.session.timeout.ms": 4_000,
-        },
-        timeout_s=TIMEOUT_S,
-    )
-    with pytest.raises(BrokerDidNotStart, match="another broker is registered as broker 0"):
-        twin.start()
-    twin.close()
-    assert cluster.brokers[0].is_running

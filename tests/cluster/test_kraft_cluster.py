@@ -3,11 +3,14 @@
 import json
 import re
 import signal
+import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from headwater.broker.broker_server.local_cluster import local_cluster
 from headwater.testing import EmbeddedCluster
 from tests.cluster.cluster_clients import TIMEOUT_S, Clients, await_true, writing
 from tests.cluster.test_cluster_command import HEADWATER, consecutive_ports, is_there, running
@@ -23,7 +26,7 @@ _LEADER = re.compile(r"Leader of the metadata quorum: leader=(\d+) epoch=(\d+)")
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(3, SETTINGS, kraft=True, timeout_s=TIMEOUT_S) as cluster:
+    with EmbeddedCluster(3, SETTINGS, timeout_s=TIMEOUT_S) as cluster:
         yield cluster
         for broker in cluster.brokers:
             assert "Traceback" not in broker.log_text, broker.log_text
@@ -85,7 +88,7 @@ def test_stopped_node_leads_nothing_and_returns(cluster: EmbeddedCluster) -> Non
 @pytest.mark.slow
 def test_command_starts_and_restarts_a_cluster_without_zookeeper(tmp_path: Path) -> None:
     port = consecutive_ports(4)
-    command = [*HEADWATER, "cluster", "start", "--kraft", "--brokers", "4"]
+    command = [*HEADWATER, "cluster", "start", "--brokers", "4"]
     command += ["--dir", str(tmp_path), "--base-port", str(port)]
     names: list[str] = []
     for _ in range(2):
@@ -105,8 +108,67 @@ def test_command_starts_and_restarts_a_cluster_without_zookeeper(tmp_path: Path)
         assert not any(is_there(each["pid"]) for each in described["brokers"])
 
 
-def test_command_needs_three_brokers_for_a_quorum(tmp_path: Path) -> None:
-    command = [*HEADWATER, "cluster", "start", "--kraft", "--brokers", "2", "--dir", str(tmp_path)]
+def test_two_brokers_share_one_controller(tmp_path: Path) -> None:
+    port = consecutive_ports(2)
+    command = [*HEADWATER, "cluster", "start", "--brokers", "2", "--dir", str(tmp_path)]
+    command += ["--base-port", str(port), "-o", "controller.quorum.election.timeout.ms=200"]
     with running(command) as process:
-        _, complaint = process.communicate(timeout=TIMEOUT_S)
-    assert complaint == "headwater: a cluster without ZooKeeper needs at least 3 brokers\n"
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert "(2 brokers, KRaft controller.quorum.election.timeout.ms=200" in line
+        clients = Clients(f"127.0.0.1:{port}")
+        assert set(clients.leaders(clients.new_topic(partitions=2, factor=2)).values()) == {0, 1}
+        process.send_signal(signal.SIGINT)
+        _, complaints = process.communicate(timeout=TIMEOUT_S)
+    assert (process.returncode, complaints) == (0, "")
+
+
+def test_broker_that_cannot_start_ends_the_command_with_its_reason(tmp_path: Path) -> None:
+    """The other two would wait for a majority."""
+    port = consecutive_ports(3)
+    command = [*HEADWATER, "cluster", "start", "--dir", str(tmp_path), "--base-port", str(port)]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port + 1))
+        taken.listen()
+        with running(command) as process:
+            _, complaints = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 2
+    assert complaints.count("\n") == 1
+    assert complaints.startswith("headwater: broker 1 did not start: ")
+    assert f"127.0.0.1:{port + 1}" in complaints
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "reason"),
+    [
+        ("cluster.json", [], "has a cluster on ZooKeeper; add --zookeeper or give another --dir"),
+        ("quorum.json", ["--zookeeper"], "has a cluster on KRaft; leave out --zookeeper or give"),
+    ],
+)
+def test_directory_with_another_metadata_store_is_rejected(
+    tmp_path: Path, content: str, words: list[str], reason: str
+) -> None:
+    (tmp_path / content).write_text('{"zookeeper": {"port": 2181}, "brokers": []}')
+    done = subprocess.run(
+        [*HEADWATER, "cluster", "start", "--dir", str(tmp_path), *words],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"headwater: {tmp_path} {reason}")
+
+
+def test_directory_is_started_with_all_its_controllers(tmp_path: Path) -> None:
+    local_cluster(tmp_path, host="127.0.0.1", first_id=0, nodes=3)
+    done = subprocess.run(
+        [*HEADWATER, "cluster", "start", "--dir", str(tmp_path), "--brokers", "2"],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"headwater: the controllers of the cluster in {tmp_path} are 0, 1, 2, and the brokers to "
+        "start are 0 to 1\n"
+    )

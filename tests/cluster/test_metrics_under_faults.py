@@ -13,6 +13,11 @@ from tests.zookeeper_server import absence
 pytestmark = pytest.mark.slow
 
 SETTINGS: dict[str, Value] = {"headwater.metrics.listener": "127.0.0.1:0", "min.insync.replicas": 2}
+KRAFT_SETTINGS: dict[str, Value] = {
+    "broker.heartbeat.interval.ms": 500,
+    "broker.session.timeout.ms": 4000,
+}
+RAFT = "kafka_server_raft_metrics_"
 CONTROLLER = "kafka_controller_kafkacontroller_"
 REPLICAS = "kafka_server_replicamanager_"
 
@@ -21,11 +26,13 @@ def total(brokers: list[EmbeddedBroker], name: str) -> float:
     return sum(scrape(each)[name] for each in brokers)
 
 
-def test_killed_broker_shows_in_the_metrics_until_it_is_back() -> None:
-    reason = absence()
+@pytest.mark.parametrize("kraft", [False, True], ids=["zookeeper", "kraft"])
+def test_killed_broker_shows_in_the_metrics_until_it_is_back(kraft: bool) -> None:
+    reason = None if kraft else absence()
     if reason is not None:
         pytest.skip(reason)
-    with EmbeddedCluster(3, SETTINGS, timeout_s=TIMEOUT_S) as cluster:
+    settings = SETTINGS | (KRAFT_SETTINGS if kraft else {})
+    with EmbeddedCluster(3, settings, zookeeper=not kraft, timeout_s=TIMEOUT_S) as cluster:
         clients = Clients(cluster.bootstrap_servers)
         replicated = clients.new_topic(partitions=3, factor=3)
         # One partition on each broker, without another replica.
@@ -52,9 +59,15 @@ def test_killed_broker_shows_in_the_metrics_until_it_is_back() -> None:
         has(REPLICAS + "underreplicatedpartitions", 3, lambda: survivors)
         has(REPLICAS + "atminisrpartitioncount", 3, lambda: survivors)
         has(REPLICAS + "underminisrpartitioncount", 0, lambda: survivors)
+        if kraft:
+            has(CONTROLLER + "fencedbrokercount", 1, lambda: survivors)
+            assert total(survivors, RAFT + 'current_state{state="leader"}') == 1
+            assert total(survivors, RAFT + "number_of_voters") == 6
 
         cluster.brokers[victim].start()
         has(CONTROLLER + "offlinepartitionscount", 0, everyone)
+        if kraft:
+            has(CONTROLLER + "fencedbrokercount", 0, everyone)
         has(REPLICAS + "underreplicatedpartitions", 0, everyone)
         # A response may come after the metadata that it is about.
         await_true(lambda: total(cluster.brokers, REPLICAS + "isrexpands_total") >= 3)

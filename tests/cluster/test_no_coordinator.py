@@ -16,7 +16,6 @@ from headwater.client import Producer
 from headwater.client.errors import KafkaTimeout
 from tests.cluster.cluster_clients import TIMEOUT_S, Clients, await_true
 from tests.cluster.test_cluster_command import HEADWATER, consecutive_ports, running
-from tests.zookeeper_server import absence
 
 REASON = (
     "cannot be created: replication factor 3 is not between 1 and the number of live brokers (2)"
@@ -25,9 +24,6 @@ REASON = (
 
 @pytest.fixture
 def one_of_three_is_dead(tmp_path: Path) -> Iterator[tuple[Clients, Path]]:
-    reason = absence()
-    if reason is not None:
-        pytest.skip(reason)
     port = consecutive_ports(3)
     command = [*HEADWATER, "cluster", "start", "--brokers", "3", "--dir", str(tmp_path)]
     with running([*command, "--base-port", str(port)]) as process:

@@ -5,13 +5,12 @@ import shutil
 import pytest
 
 from tests.cluster.starts_under_load import busy_cores, start_clusters
-from tests.zookeeper_server import absence
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
 def test_cluster_starts_beside_other_work() -> None:
-    reason = absence() or (None if shutil.which("stress") else "stress is not installed")
+    reason = None if shutil.which("stress") else "stress is not installed"
     if reason is not None:
         pytest.skip(reason)
     with busy_cores():

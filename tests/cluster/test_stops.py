@@ -23,7 +23,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
     reason = absence()
     if reason is not None:
         pytest.skip(reason)
-    with EmbeddedCluster(2, SETTINGS, timeout_s=TIMEOUT_S) as started:
+    with EmbeddedCluster(2, SETTINGS, zookeeper=True, timeout_s=TIMEOUT_S) as started:
         yield started
 
 

@@ -46,7 +46,7 @@ def resignations(cluster: EmbeddedCluster) -> list[str]:
         line
         for broker in cluster.brokers
         for line in broker.log_text.splitlines()
-        if "Resigned as controller" in line or "Resigning as controller" in line
+        if "Resigned as " in line or "Resigning as controller" in line
     ]
 
 

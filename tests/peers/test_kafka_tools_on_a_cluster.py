@@ -12,7 +12,6 @@ from headwater.testing import EmbeddedCluster
 from tests.cluster.cluster_clients import await_true
 from tests.peers.apache_kafka import run_class
 from tests.peers.jars import KAFKA_4_1
-from tests.zookeeper_server import absence
 
 TOOLS = "org.apache.kafka.tools"
 REASSIGN = f"{TOOLS}.reassign.ReassignPartitionsCommand"
@@ -22,9 +21,6 @@ RECORDS = 50
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
-    reason = absence()
-    if reason is not None:
-        pytest.skip(reason)
     settings = {"default.replication.factor": 3, "offsets.topic.replication.factor": 3}
     with EmbeddedCluster(3, settings, timeout_s=180) as cluster:
         yield cluster.bootstrap_servers

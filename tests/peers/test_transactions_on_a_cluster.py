@@ -13,14 +13,10 @@ from tests.peers.back_to_back_transactions import (
     Load,
     run_java,
 )
-from tests.zookeeper_server import absence
 
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
-    reason = absence()
-    if reason is not None:
-        pytest.skip(reason)
     with EmbeddedCluster(3, CLUSTER, timeout_s=180) as cluster:
         yield cluster.bootstrap_servers
 

@@ -9,11 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
-import pytest
-
 from headwater.testing import EmbeddedCluster
 from tests.peers.apache_cluster import ApacheCluster
-from tests.zookeeper_server import absence
 
 HEADWATER: Final = "Headwater"
 APACHE_KAFKA: Final = "Apache Kafka"
@@ -70,9 +67,6 @@ def three_brokers(system: str, folder: Path) -> Iterator[Cluster]:
 
 @contextmanager
 def _headwater(folder: Path) -> Iterator[EmbeddedCluster]:
-    reason = absence()
-    if reason is not None:
-        pytest.skip(reason)
     with EmbeddedCluster(3, _SETTINGS, timeout_s=_TIMEOUT_S) as cluster:
         try:
             yield cluster

@@ -172,8 +172,11 @@ def _written(schema: Schema, random: Any) -> list[bytes]:
         data.seek(len(PREFIX))
         try:
             fastavro.schemaless_writer(data, parsed, _value(tree, random))
+            data.seek(len(PREFIX))
+            fastavro.schemaless_reader(data, parsed, None)
         except ValueError:
-            # fastavro tries each branch of a union, and may take a string for a date.
+            # fastavro tries each branch of a union. It may take a string for a date, or a symbol
+            # for a UUID, which it cannot read again.
             reject()
         found.append(data.getvalue())
     return found

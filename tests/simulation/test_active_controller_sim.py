@@ -62,8 +62,10 @@ def test_answers_before_the_commit_are_caught(monkeypatch: pytest.MonkeyPatch) -
         self: QuorumChangeWriter,
         records: Sequence[ApiMessageAndVersion],
         write: quorum_change_writer._Write | None,
+        *,
+        is_transaction: bool = False,
     ) -> None:
-        append(self, records, write)
+        append(self, records, write, is_transaction=is_transaction)
         self.committed(self._end_offset)
 
     monkeypatch.setattr(QuorumChangeWriter, "_append", hasty)

@@ -22,12 +22,14 @@ def is_too_slow(error: str) -> bool:
     return "Python worker failed to connect back" in error
 
 
-def run_to_its_end(start: "Callable[[], StreamingQuery]") -> "StreamingQuery":
+def run_to_its_end(
+    start: "Callable[[], StreamingQuery]", timeout_s: int = TIMEOUT_S
+) -> "StreamingQuery":
     """Run the query until it has written everything that was there at its start."""
     for tries_left in reversed(range(TRIES)):
         try:
             query = start()
-            assert query.awaitTermination(TIMEOUT_S)
+            assert query.awaitTermination(timeout_s)
         except PySparkException as error:
             if not is_too_slow(str(error)) or not tries_left:
                 raise

@@ -43,7 +43,9 @@ PAID_WITHIN_MS = 60_000
 SCHEMA = "value struct<user: int, at: bigint, amount: int, order: bigint, paid: boolean>"
 
 
-pytestmark = pytest.mark.slow
+# Each query computes for minutes, on a busy machine for ten.
+TIMEOUT_S = 1800
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3 * TIMEOUT_S)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,8 @@ def _run(
                 mode=mode,
                 checkpoint=folder / name,
                 trigger={"availableNow": True},
-            )
+            ),
+            TIMEOUT_S,
         )
     progress = query.recentProgress
     rows = sum(each["numInputRows"] for each in progress)

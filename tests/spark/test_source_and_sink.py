@@ -162,7 +162,12 @@ def test_repeated_batch_is_written_once(
     target = new_topic(spark_broker)
     fill(spark_broker, topic, 0, 1000)
     frame = stream(spark, spark_broker, topic).select("value")
-    run(frame, spark_broker, tmp_path, topic=target, delivery="exactly-once")
+    query = run(frame, spark_broker, tmp_path, topic=target, delivery="exactly-once")
+    transactional_id = f"headwater-{query.id}-0"
+    with Admin(bootstrap_servers=spark_broker.bootstrap_servers) as admin:
+        found = admin.describe_transactions([transactional_id])[transactional_id]
+    # Rows are computed while a task writes, which can take longer than a producer's minute.
+    assert found.timeout_ms == 900_000
     # As if Spark died after the tasks have committed, before it recorded the commit.
     (last,) = [path for path in (tmp_path / "commits").iterdir() if path.name == "0"]
     last.unlink()

@@ -18,6 +18,7 @@ import pyspark
 import pytest
 
 from headwater.pipelines.run.run_files import report
+from headwater.pipelines.run.run_topic import RunTopic
 from headwater.process.java import NoJava, find_java
 from headwater.testing import EmbeddedBroker
 from tests.spark.pipelines import await_records, make, read, send
@@ -92,6 +93,9 @@ def test_pipeline_runs_on_a_standalone_cluster(
         f"p{each}".encode(): f'{{"product":"p{each}","total":{total}}}'.encode()
         for each, total in enumerate([135, 145, 155])
     }
+    # Other machines see the run without an option.
+    with RunTopic({"bootstrap.servers": spark_broker.bootstrap_servers}) as topic:
+        assert topic.refresh().runs["totals"].state == "finished"
     # Tasks ran in executors, forked by our daemon.
     assert len(list(folder.glob("work-*/*/*/stderr"))) >= 2
 
@@ -118,13 +122,14 @@ def test_a_submitted_pipeline_is_listed_and_stopped_through_its_topic(
         assert (told["pipeline"], told["state"]) == ("submitted", "running")
         await_records(spark_broker, "submitted-totals", 1)
         # From another machine: without the files of runs.
+        elsewhere = tmp_path / "elsewhere"
         listed = _run(*command, "list", *brokers, "--json")
-        (row,) = [json.loads(line) for line in listed.stdout.splitlines()]
-        assert (row["pipeline"], row["state"], row["pid"]) == (
-            "submitted",
-            "running",
-            told["pid"],
-        )
+        rows = {each["pipeline"]: each for each in map(json.loads, listed.stdout.splitlines())}
+        found = rows["submitted"]
+        assert (found["state"], found["pid"]) == ("running", told["pid"])
+        status = _run(*command, "status", "submitted", *brokers, "--json", "--runs", str(elsewhere))
+        (sink,) = map(json.loads, status.stdout.splitlines())
+        assert (sink["run"], sink["state"]) == ("running", "running")
         again = _run(*command, "submit", str(file), "--runs", str(tmp_path))
         assert (again.returncode, "runs already" in again.stderr) == (1, True)
         stopped = _run(*command, "stop", "submitted", *brokers, "--timeout", "240")

@@ -12,7 +12,7 @@ _INTERRUPTED = 130
 
 def main() -> None:
     try:
-        if sys.argv[1:2] == ["start"]:
+        if sys.argv[1:2] == ["start"] and not {"-h", "--help"} & set(sys.argv):
             sys.exit(start_broker(sys.argv[2:]))
         from headwater.cli.main import app
 

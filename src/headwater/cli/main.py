@@ -1,70 +1,122 @@
 """Assemble the `headwater` command from its subcommands.
 
-Command modules import what they need inside their functions, so that `headwater --help` and shell
-completion stay fast.
+`COMMANDS` says where each command is defined. A command's module is imported when the command
+runs, and imports what it needs inside its functions.
 """
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 import headwater
-from headwater.cli.broker import cluster, cluster_start, storage, zookeeper
-from headwater.cli.data import consume, perf, produce, records
-from headwater.cli.doctor import doctor
-from headwater.cli.entry import start_broker
-from headwater.cli.groups import groups, transactions
-from headwater.cli.log import log_dump
-from headwater.cli.security import acls, quotas, users
-from headwater.cli.spark import connect, mirror, pipeline
-from headwater.cli.topics import configs, partitions, topics
-from headwater.cli.web import console, registry, rest
+from headwater.cli.commands import LazyCommand, LazyGroup
+
+_BROKERS: Final = "Brokers and clusters"
+_DATA: Final = "Topics and records"
+_GROUPS: Final = "Groups and transactions"
+_SECURITY: Final = "Security"
+_PIPELINES: Final = "Pipelines on Spark"
+_WEB: Final = "HTTP servers"
+
+COMMANDS: Final = {
+    name: LazyCommand(f"headwater.cli.{target}", summary, panel)
+    for name, target, summary, panel in (
+        (
+            "start",
+            "broker.start_command:start",
+            "Start a broker and serve until SIGTERM or Ctrl-C.",
+            _BROKERS,
+        ),
+        ("cluster", "broker.cluster:app", "Start or describe a cluster.", _BROKERS),
+        (
+            "storage",
+            "broker.storage:app",
+            "Format and inspect the log directories of KRaft nodes.",
+            _BROKERS,
+        ),
+        (
+            "zookeeper",
+            "broker.zookeeper:zookeeper",
+            "Run ZooKeeper (jars from pyspark) until SIGTERM or Ctrl-C. Needs Java 17.",
+            _BROKERS,
+        ),
+        (
+            "doctor",
+            "doctor.doctor:doctor",
+            "Check this machine and a cluster for known problems.",
+            _BROKERS,
+        ),
+        ("perf", "data.perf:app", "Measure throughput and latency.", _BROKERS),
+        ("log", "log.log_dump:app", "Inspect log files.", _BROKERS),
+        (
+            "topics",
+            "topics.topics:app",
+            "Create, list, describe, alter and delete topics.",
+            _DATA,
+        ),
+        (
+            "produce",
+            "data.produce:produce",
+            "Send each line as a record. Exits with 1 if a record could not be sent.",
+            _DATA,
+        ),
+        (
+            "consume",
+            "data.consume:consume",
+            "Print records of a topic. By default starts at the end of the topic.",
+            _DATA,
+        ),
+        (
+            "sql",
+            "data.sql:sql",
+            "Query topics with SQL. Topics are tables of DuckDB.",
+            _DATA,
+        ),
+        ("records", "data.records:app", "Delete records.", _DATA),
+        ("configs", "topics.configs:app", "Describe and alter configs.", _DATA),
+        ("partitions", "topics.partitions:app", "Reassign partitions and elect leaders.", _DATA),
+        ("groups", "groups.groups:app", "Manage consumer groups and their offsets.", _GROUPS),
+        (
+            "transactions",
+            "groups.transactions:app",
+            "List, describe and abort transactions.",
+            _GROUPS,
+        ),
+        ("acls", "security.acls:app", "List, add and remove ACLs.", _SECURITY),
+        ("users", "security.users:app", "Manage users with SCRAM credentials.", _SECURITY),
+        ("quotas", "security.quotas:app", "List, set and remove client quotas.", _SECURITY),
+        ("pipeline", "spark.pipeline:app", "Run and check pipelines on Spark.", _PIPELINES),
+        (
+            "connect",
+            "spark.connect:app",
+            "Import rows into topics and export them.",
+            _PIPELINES,
+        ),
+        (
+            "mirror",
+            "spark.mirror:mirror",
+            "Copy topics to another cluster, in whole batches, until Ctrl-C.",
+            _PIPELINES,
+        ),
+        ("registry", "web.registry:app", "Run a schema registry and manage schemas.", _WEB),
+        ("console", "web.console:app", "Web console for a cluster.", _WEB),
+        ("rest", "web.rest:app", "REST API over Kafka, as Confluent's REST Proxy.", _WEB),
+    )
+}
+
+
+class HeadwaterCommands(LazyGroup):
+    """The commands of `headwater`."""
+
+    lazy = COMMANDS
+
 
 app = typer.Typer(
+    cls=HeadwaterCommands,
     no_args_is_help=True,
     help="Kafka, implemented in Python.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-# Listed here for --help; `headwater.cli.broker.start` parses its arguments.
-@app.command(
-    "start",
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-)
-def start(context: typer.Context) -> None:
-    """Start a broker and serve until SIGTERM or Ctrl-C."""
-    raise typer.Exit(start_broker(context.args))
-
-
-log = typer.Typer(no_args_is_help=True, help="Inspect log files.")
-log.command("dump")(log_dump.dump)
-app.add_typer(log, name="log")
-
-app.add_typer(topics.app, name="topics")
-app.command("produce")(produce.produce)
-app.command("consume")(consume.consume)
-app.add_typer(groups.app, name="groups")
-app.add_typer(configs.app, name="configs")
-app.add_typer(quotas.app, name="quotas")
-app.add_typer(acls.app, name="acls")
-app.add_typer(records.app, name="records")
-app.add_typer(partitions.app, name="partitions")
-app.add_typer(transactions.app, name="transactions")
-app.add_typer(users.app, name="users")
-cluster.app.command("start")(cluster_start.start)
-app.add_typer(cluster.app, name="cluster")
-app.add_typer(storage.app, name="storage")
-app.command("doctor")(doctor.doctor)
-app.command("zookeeper")(zookeeper.zookeeper)
-app.command("mirror")(mirror.mirror)
-app.add_typer(connect.app, name="connect")
-app.add_typer(perf.app, name="perf")
-app.add_typer(pipeline.app, name="pipeline")
-app.add_typer(registry.app, name="registry")
-app.add_typer(console.app, name="console")
-app.add_typer(rest.app, name="rest")
 
 
 def _show_version(wanted: bool) -> None:

@@ -8,23 +8,19 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import IO, TYPE_CHECKING, Annotated, Any, Final, NoReturn, TextIO, TypeVar
+from unicodedata import combining, east_asian_width
 
 import typer
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from headwater.client import Admin, TopicPartition
     from headwater.client.errors import KafkaError
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
-
-_PIPE_WIDTH: Final = 10_000
-"""Columns of a table that does not go to a terminal."""
-
-_VERTICAL: Final = ("name", "value")
 
 _FIRST_ANSWER_S: Final = 5.0
 """A client would retry for a minute or more; too long to wait at a terminal."""
@@ -39,6 +35,8 @@ _EXTRAS: Final = {
     "adbc_driver_manager": "connect",
     "adbc_driver_postgresql": "connect",
     "kazoo": "cluster",
+    "duckdb": "sql",
+    "polars": "sql",
 }
 """The extra of the headwater package that installs a missing module."""
 
@@ -79,17 +77,16 @@ def exit_on_error() -> Iterator[None]:
     except SomeFailed as error:
         exit_with_errors(error.errors.values())
     except InvalidSetting as error:
-        typer.echo(f"headwater: {error}", err=True)
+        print_error(str(error), error)
         raise typer.Exit(2) from error
     except HeadwaterError as error:
-        typer.echo(f"headwater: {error}", err=True)
+        print_error(str(error), error)
         raise typer.Exit(1) from error
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
-        line = f"{error.name} is not installed: pip install 'headwater[{extra}]'"
-        typer.echo(f"headwater: {line}", err=True)
+        print_error(f"{error.name} is not installed: pip install 'headwater[{extra}]'", error)
         raise typer.Exit(2) from error
     except BrokenPipeError as error:
         # The reader closed the pipe. Drop what is buffered.
@@ -97,7 +94,7 @@ def exit_on_error() -> Iterator[None]:
         raise typer.Exit(0) from error
     except OSError as error:
         # The disk is full, or the terminal is gone.
-        typer.echo(f"headwater: {error.strerror or error}", err=True)
+        print_error(str(error.strerror or error), error)
         sys.stdout = None
         raise typer.Exit(1) from error
 
@@ -221,8 +218,37 @@ def show_found(
 def exit_with_errors(errors: "Iterable[KafkaError]") -> NoReturn:
     """Print one line per error and exit with 1."""
     for each in errors:
-        typer.echo(f"headwater: {each}", err=True)
+        print_error(str(each), each)
     raise typer.Exit(1)
+
+
+def print_error(text: str, error: BaseException | None = None) -> None:
+    """Print an error as one line on standard error: text, or an object with --json."""
+    if not _state.errors_as_json:
+        typer.echo(f"headwater: {text}", err=True)
+        return
+    code = getattr(error, "code", None)
+    kind = getattr(code, "name", None) or (type(error).__name__ if error else None)
+    typer.echo(json.dumps({"error": kind, "message": text}), err=True)
+
+
+def hint(text: str) -> None:
+    """Print advice on standard error, for people only."""
+    if not _state.errors_as_json:
+        typer.echo(f"headwater: {text}", err=True)
+
+
+@dataclass(slots=True)
+class _State:
+    errors_as_json: bool = False
+
+
+_state = _State()
+
+
+def print_errors_as_json(wanted: bool) -> None:
+    """Set the format of errors for the command that runs."""
+    _state.errors_as_json = wanted
 
 
 def is_terminal(stream: IO[str] | None) -> bool:
@@ -248,13 +274,17 @@ def _binary(stream: TextIO | None, name: str) -> IO[bytes]:
 @contextmanager
 def waiting(text: str) -> Iterator[None]:
     """Show a status line if standard error is a terminal."""
+    if not is_terminal(sys.stderr):
+        yield
+        return
     from rich.console import Console
 
     console = Console(stderr=True)
-    if console.is_terminal:
-        with console.status(f"{text} ..."):
-            yield
-    else:
+    if not console.is_terminal:
+        # TERM=dumb or TTY_COMPATIBLE=0.
+        yield
+        return
+    with console.status(f"{text} ..."):
         yield
 
 
@@ -281,45 +311,67 @@ def check_partitions(admin: "Admin", places: "Iterable[TopicPartition]") -> None
         if all(each.partition != number for each in described[topic].partitions)
     ]
     for topic, number in missing:
-        typer.echo(f"headwater: {topic} has no partition {number}", err=True)
+        print_error(f"{topic} has no partition {number}")
     if missing:
         raise typer.Exit(1)
 
 
 def _show_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
-    """Print a table without truncation; print rows vertically if it is too wide."""
-    from rich.console import Console
+    """Print a table without truncation; print rows vertically if it is too wide.
 
-    console = Console(width=_PIPE_WIDTH, highlight=False)
-    table = _table(rows, columns)
-    is_wide = is_terminal(sys.stdout) and console.measure(table).maximum > Console().width
-    if not is_wide or not rows:
-        console.print(table)
-        return
+    Note: rich would do this too, but its import costs more than a short command.
+    """
+    is_there = is_terminal(sys.stdout)
+    lines = _table(rows, columns)
+    if is_there and rows and max(map(_width, lines)) > get_terminal_size().columns:
+        lines = _vertical(rows, columns)
+    elif is_there:
+        lines[0] = typer.style(lines[0], bold=True)
+    for line in lines:
+        typer.echo(line)
+
+
+def _table(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
+    texts = [[_cell(row.get(column)) for column in columns] for row in rows]
+    heads = [column.upper() for column in columns]
+    is_number = [bool(rows) and _is_number(rows, column) for column in columns]
+    widths = [max(map(_width, each)) for each in zip(heads, *texts, strict=True)]
+    return [
+        "  ".join(
+            _padded(text, width, is_right=right)
+            for text, width, right in zip(each, widths, is_number, strict=True)
+        ).rstrip()
+        for each in (heads, *texts)
+    ]
+
+
+def _is_number(rows: Sequence[Row], column: str) -> bool:
+    found = next((row[column] for row in rows if row.get(column) is not None), None)
+    return isinstance(found, int | float) and not isinstance(found, bool)
+
+
+def _vertical(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
+    width = max(map(_width, columns))
+    lines: list[str] = []
     for index, row in enumerate(rows):
         if index:
-            console.print()
-        vertical = _table([{"name": each, "value": row.get(each)} for each in columns], _VERTICAL)
-        vertical.show_header = False
-        console.print(vertical)
+            lines.append("")
+        lines += [f"{_padded(each, width)}  {_cell(row.get(each))}" for each in columns]
+    return lines
 
 
-def _table(rows: Sequence[Row], columns: Sequence[str]) -> "Table":
-    from rich.table import Table
-    from rich.text import Text
+def _padded(text: str, width: int, *, is_right: bool = False) -> str:
+    gap = " " * (width - _width(text))
+    return gap + text if is_right else text + gap
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        is_number = bool(rows) and isinstance(rows[0].get(column), int | float)
-        table.add_column(
-            column.upper(),
-            justify="right" if is_number else "left",
-            no_wrap=True,
-        )
-    for row in rows:
-        # As Text, because a client id may contain rich markup.
-        table.add_row(*(Text(_cell(row.get(column))) for column in columns))
-    return table
+
+def _width(text: str) -> int:
+    """Columns of a text in a terminal; wide letters take two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if combining(each) else 2 if east_asian_width(each) in "WF" else 1 for each in text
+    )
 
 
 def pairs(given: Sequence[str], option: str) -> dict[str, str]:
@@ -351,6 +403,13 @@ def _cell(value: object) -> str:
         case bool():
             return "yes" if value else "no"
         case list() | tuple():
-            return ",".join(map(str, value))
+            return printable(",".join(map(str, value)))
         case _:
-            return str(value)
+            return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Escape control characters: a client id must not move the cursor of a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

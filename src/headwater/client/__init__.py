@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from headwater.client.admin.blocking_admin import Admin
     from headwater.client.admin.config_calls import ConfigChange
     from headwater.client.admin.descriptions import Acl, ConfigResource, NewTopic
+    from headwater.client.admin.quorum_calls import RaftVoterEndpoint
     from headwater.client.admin.quota_calls import QUOTA_ANY, QUOTA_DEFAULT
     from headwater.client.admin.scram_user_calls import ScramDeletion, ScramUpsertion
     from headwater.client.assignors import Assignor
@@ -61,6 +62,7 @@ __all__ = [
     "Producer",
     "ProducerRecord",
     "QuotaEntity",
+    "RaftVoterEndpoint",
     "RebalanceListener",
     "RecordFuture",
     "RecordMetadata",
@@ -96,6 +98,7 @@ _HOMES = {
     "QUOTA_ANY": "headwater.client.admin.quota_calls",
     "QUOTA_DEFAULT": "headwater.client.admin.quota_calls",
     "QuotaEntity": "headwater.security.quotas.quota_entities",
+    "RaftVoterEndpoint": "headwater.client.admin.quorum_calls",
     "RebalanceListener": "headwater.client.consumer.subscription",
     "RecordFuture": "headwater.client.producer.record_future",
     "RecordMetadata": "headwater.client.producer.record_future",

@@ -353,6 +353,18 @@ class InvalidRegularExpression(KafkaError):
     code = ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
+class DuplicateVoter(KafkaError):
+    """The voter is already in the voter set of the KRaft quorum."""
+
+    code = ErrorCode.DUPLICATE_VOTER
+
+
+class VoterNotFound(KafkaError):
+    """The voter set of the KRaft quorum has no voter with this id and directory id."""
+
+    code = ErrorCode.VOTER_NOT_FOUND
+
+
 class SslAuthenticationFailed(KafkaError):
     """A certificate is not trusted, or there is no common TLS version.
 

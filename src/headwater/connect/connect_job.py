@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-Start = Callable[["SparkSession"], "StreamingQuery"]
+Start = Callable[["SparkSession"], "StreamingQuery | list[StreamingQuery]"]
 
 _MALFORMED_RECORD: Final = "MALFORMED_RECORD_IN_PARSING"
 _CLOCK: Final = SystemClock()
@@ -32,7 +32,10 @@ class JobFailed(HeadwaterError):
 
 
 def run_job(start: Start, master: str | None) -> int:
-    """Run a query until it ends or a stop signal arrives; return the number of rows."""
+    """Run queries until they end or a stop signal arrives.
+
+    Return the number of rows of the first one; the others only watch over its errors.
+    """
     with StopSignals() as signals:
         return aside(lambda: _run(start, master, signals))
 
@@ -44,12 +47,19 @@ def _run(start: Start, master: str | None, signals: StopSignals) -> int:
     try:
         if signals.is_stop_requested:
             return 0
-        query = start(spark)
-        while not query.awaitTermination(_PROGRESS_INTERVAL_S):
-            moved.count(query.recentProgress)
+        started = start(spark)
+        queries = started if isinstance(started, list) else [started]
+        first, *others = queries
+        while not first.awaitTermination(_PROGRESS_INTERVAL_S):
+            moved.count(first.recentProgress)
+            _raise_failed(others)
             if signals.is_stop_requested:
-                stop_gracefully([query], steady_ms=_CLOCK.steady_ms)
-        moved.count(query.recentProgress)
+                stop_gracefully(queries, steady_ms=_CLOCK.steady_ms)
+        moved.count(first.recentProgress)
+        for each in others:
+            while not each.awaitTermination(_PROGRESS_INTERVAL_S):
+                if signals.is_stop_requested:
+                    stop_gracefully(others, steady_ms=_CLOCK.steady_ms)
     except PySparkException as error:
         if _MALFORMED_RECORD in str(error):
             reason = "a record's value is not a JSON object with the columns of the schema"
@@ -58,6 +68,12 @@ def _run(start: Start, master: str | None, signals: StopSignals) -> int:
     finally:
         spark.stop()
     return moved.rows
+
+
+def _raise_failed(queries: "Iterable[StreamingQuery]") -> None:
+    for each in queries:
+        if not each.isActive and (error := each.exception()) is not None:
+            raise error
 
 
 @dataclass(slots=True)

@@ -37,7 +37,16 @@ DONE: Final = {
     "records-deleted": "The records were deleted.",
     "offsets-reset": "The offsets were reset.",
     "group-deleted": "The group was deleted.",
+    "schema-registered": "The schema was registered.",
+    "compatibility-set": "The compatibility level was set.",
+    "stop-requested": "The pipeline was asked to stop.",
     "transaction-aborted": "The transaction was aborted.",
+    "reassignment-cancelled": "The reassignment was cancelled.",
+    "acl-created": "The ACL was added.",
+    "acl-deleted": "The ACL was deleted.",
+    "user-saved": "The user's credential was saved.",
+    "user-deleted": "The user's credential was deleted.",
+    "quota-saved": "The quota was saved.",
 }
 """Messages after a change. A fixed list, so that no link can inject text into a page."""
 
@@ -143,6 +152,12 @@ async def delete_group(call: ConsoleRequest) -> Done:
     call.expect_confirmation(group, "the group and its offsets are to be deleted")
     await call.admin.delete_groups([group])
     return Done(done="group-deleted", where=link_to("groups"))
+
+
+async def stop_pipeline(call: ConsoleRequest) -> Done:
+    name = call.parts[0]
+    await call.console.runs.request_stop(name)
+    return Done(done="stop-requested", where=link_to("pipelines", name))
 
 
 async def abort_transaction(call: ConsoleRequest) -> Done:

@@ -39,6 +39,13 @@ class ConsoleError(HttpError):
         self.is_unreachable = is_unreachable
 
 
+class FormAnswer(ConsoleError):
+    """The answer to a form that only asks something; the form is shown again."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(200, message)
+
+
 def bad_request(message: str) -> ConsoleError:
     return ConsoleError(400, message)
 

@@ -10,12 +10,14 @@ from typing import Final
 from headwater.console.assets import Assets
 from headwater.console.connections import Connections
 from headwater.console.context import Console
+from headwater.console.history.metrics_addresses import parse_location
+from headwater.console.history.sampler import Sampler
 from headwater.console.routes import PATHS
 from headwater.console.server import REQUESTS_MAX, application
 from headwater.console.views.cluster_view import FRESH_MS, CachedView, cluster_view
 from headwater.console.views.live_tail import TAILS_MAX, Tails
+from headwater.console.views.pipelines import RunsReader
 from headwater.console.views.record_search import RecordSearches
-from headwater.console.views.throughput import MetricsWatch
 from headwater.http_server.http_port import HttpPort
 from headwater.http_server.http_settings import HttpAddress
 from headwater.http_server.request_guard import is_loopback
@@ -53,7 +55,7 @@ async def serve(
 ) -> None:
     """Serve until `ended` is set. Raises `CannotListen` or `InvalidSetting`."""
     clock = SystemClock()
-    watch = MetricsWatch(options.metrics, clock)
+    metrics = tuple(map(parse_location, options.metrics))
     with HttpPort(
         options.http_address, unauthorized_response=_UNAUTHORIZED, kind="application/json"
     ) as port:
@@ -66,27 +68,29 @@ async def serve(
         allows_changes = options.allows_changes
         if allows_changes is None:
             allows_changes = is_loopback(port.endpoint.host)
+        cluster_views = CachedView(
+            partial(cluster_view, connections.admin), clock, fresh_ms=FRESH_MS
+        )
         console = Console(
             connections=connections,
-            cluster_views=CachedView(
-                partial(cluster_view, connections.admin), clock, fresh_ms=FRESH_MS
-            ),
+            cluster_views=cluster_views,
             searches=RecordSearches(connections, clock),
             tails=Tails(connections, clock, ended),
-            watch=watch,
+            runs=RunsReader(connections.consumer, connections.producer, clock),
+            sampler=Sampler(connections.admin, cluster_views, clock, metrics=metrics),
             clock=clock,
             token=SystemRandom().bytes(_TOKEN_BYTES).hex(),
             is_read_only=not allows_changes,
             hosts=options.http_address.hosts,
         )
-        watching = asyncio.create_task(watch.run())
+        sampling = asyncio.create_task(console.sampler.run())
         try:
             app = application(console, PATHS, Assets())
             serving = asyncio.create_task(port.serve(app, ended, connections_max=_CONNECTIONS_MAX))
             ready(Ready(url=port.url, is_read_only=console.is_read_only))
             await serving
         finally:
-            watching.cancel()
+            sampling.cancel()
             with suppress(asyncio.CancelledError):
-                await watching
+                await sampling
             await connections.close()

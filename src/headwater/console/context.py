@@ -8,11 +8,12 @@ from headwater.common.ports import Clock
 from headwater.console.connections import Connections
 from headwater.console.console_errors import bad_request
 from headwater.console.form_fields import named_lines, whole
+from headwater.console.history.sampler import Sampler
 from headwater.console.views.cluster_view import CachedView, ClusterView
 from headwater.console.views.live_tail import Tails
 from headwater.console.views.paging import PAGE_SIZE
+from headwater.console.views.pipelines import RunsReader
 from headwater.console.views.record_search import RecordSearches
-from headwater.console.views.throughput import MetricsWatch
 from headwater.http_server.http_requests import HttpRequest
 
 
@@ -24,7 +25,8 @@ class Console:
     cluster_views: CachedView[ClusterView]
     searches: RecordSearches
     tails: Tails
-    watch: MetricsWatch
+    sampler: Sampler
+    runs: RunsReader
     clock: Clock
     token: str
     is_read_only: bool
@@ -37,6 +39,7 @@ class ConsoleRequest(HttpRequest):
 
     console: Console
     fields: Mapping[str, str]
+    is_read_only: bool = False
     objects: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Fields of the JSON body that are objects."""
 

@@ -3,6 +3,8 @@
 The same data is rendered as HTML and returned as JSON.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import headwater
@@ -13,6 +15,13 @@ from headwater.console.context import ConsoleRequest
 from headwater.console.form_fields import whole
 from headwater.console.offset_reset_plan import WAYS, ResetPlan, merged_logs, planned_rows
 from headwater.console.times import read_time
+from headwater.console.views.charts import (
+    broker_charts,
+    brokers_charts,
+    group_charts,
+    overview_charts,
+    topic_charts,
+)
 from headwater.console.views.cluster_view import ClusterView, is_offline
 from headwater.console.views.configs import config_rows
 from headwater.console.views.groups import (
@@ -26,13 +35,27 @@ from headwater.console.views.groups import (
     has_leader,
 )
 from headwater.console.views.live_tail import TailRequest
+from headwater.console.views.messages import (
+    RECORDS_PER_TOPIC_MAX,
+    TOPICS_MAX,
+    MessageList,
+    merged,
+)
+from headwater.console.views.operations import (
+    QuorumView,
+    ReassignmentList,
+    quorum_view,
+    reassignment_list,
+)
 from headwater.console.views.overview import (
     BrokerDetail,
+    BrokerList,
     Overview,
     broker_rows,
     disk_rows,
     overview,
 )
+from headwater.console.views.pipelines import RunDetail, RunList
 from headwater.console.views.record_decoder import FORMATS
 from headwater.console.views.record_filter import PLACES
 from headwater.console.views.record_pages import read_cursor
@@ -55,6 +78,14 @@ from headwater.console.views.schemas import (
     schema_detail,
     subject_list,
 )
+from headwater.console.views.security import (
+    AclList,
+    QuotaList,
+    UserList,
+    acl_list,
+    quota_list,
+    user_list,
+)
 from headwater.console.views.topic_groups import TopicGroups, topic_groups
 from headwater.console.views.topics import (
     SORTS,
@@ -66,6 +97,7 @@ from headwater.console.views.topics import (
     topic_list,
 )
 from headwater.console.views.transactions import TransactionsView, transactions
+from headwater.pipelines.run.run_records import TOPIC
 from headwater.records.consumer_record import ConsumerRecord
 
 STARTS: Final = ("newest", "oldest", "offset", "time")
@@ -76,26 +108,51 @@ _START: Final = -2
 
 
 async def read_overview(call: ConsoleRequest) -> Overview:
-    cluster = await call.cluster_view()
+    cluster, sampler = await call.cluster_view(), call.console.sampler
     return overview(
         cluster,
         await call.admin.describe_features(),
         bootstrap=call.console.connections.bootstrap,
         version=headwater.__version__,
-        throughput=call.console.watch.rates,
-        is_read_only=call.console.is_read_only,
+        charts=overview_charts(
+            sampler.history,
+            problems=sampler.problems,
+            has_metrics=sampler.has_metrics,
+            groups_left_out=sampler.groups_left_out,
+        ),
+        is_read_only=call.is_read_only,
+    )
+
+
+async def read_brokers(call: ConsoleRequest) -> BrokerList:
+    return BrokerList(
+        brokers=broker_rows(await call.cluster_view()),
+        charts=brokers_charts(call.console.sampler.history),
     )
 
 
 async def read_broker(call: ConsoleRequest) -> BrokerDetail:
+    return await _broker(call, ConfigResource.broker)
+
+
+async def read_loggers(call: ConsoleRequest) -> BrokerDetail:
+    return await _broker(call, ConfigResource.loggers)
+
+
+async def _broker(
+    call: ConsoleRequest, resource_of: Callable[[int], ConfigResource]
+) -> BrokerDetail:
     cluster = await call.cluster_view()
     found = {str(each.id): each for each in broker_rows(cluster)}.get(call.parts[0])
-    if found is None:
+    if found is None or found.is_missing:
         raise not_found(f"Broker {call.parts[0]} is not running.")
-    resource = ConfigResource.broker(found.id)
+    resource = resource_of(found.id)
     configs = (await call.admin.describe_configs([resource]))[resource]
     return BrokerDetail(
-        broker=found, disks=disk_rows(cluster, found.id), configs=config_rows(configs.values())
+        broker=found,
+        disks=disk_rows(cluster, found.id),
+        configs=config_rows(configs.values()),
+        charts=broker_charts(call.console.sampler.history, found.id),
     )
 
 
@@ -114,7 +171,12 @@ async def read_topics(call: ConsoleRequest) -> TopicList:
 async def read_topic(call: ConsoleRequest) -> TopicDetail:
     cluster = await call.cluster_view(topic=call.parts[0])
     return await topic_detail(
-        call.admin, cluster, call.parts[0], page=call.page(), size=call.size()
+        call.admin,
+        cluster,
+        call.parts[0],
+        page=call.page(),
+        size=call.size(),
+        charts=topic_charts(call.console.sampler.history, call.parts[0]),
     )
 
 
@@ -143,6 +205,39 @@ async def read_records(call: ConsoleRequest) -> RecordList:
         ended_early=found.ended_early,
         offline=tuple(each.partition for each in views if is_offline(each)),
         wish=query,
+    )
+
+
+async def read_messages(call: ConsoleRequest) -> MessageList:
+    """The newest records of up to five topics."""
+    cluster = await call.cluster_view()
+    given = [call.query.get(f"topic{each}", "").strip() for each in range(TOPICS_MAX)]
+    chosen = tuple(dict.fromkeys(filter(None, given)))
+    limit = call.number("limit", 10)
+    if not 1 <= limit <= RECORDS_PER_TOPIC_MAX:
+        raise bad_request(f"'limit' must be 1 to {RECORDS_PER_TOPIC_MAX}.")
+    query = RecordQuery(limit=limit, filter=call.query.get("filter", ""))
+    found, looked_at, ended_early = [], 0, []
+    # One after the other: each is a search, of which the console runs only a few at once.
+    for topic in chosen:
+        edges_of = await edges(call.admin, topic, known_topic(cluster, topic).partitions)
+        search = await _search(replace(call, parts=(topic,)), query, edges_of)
+        result = await call.console.searches.find(search)
+        rows = await record_rows(
+            call.console.connections, result.page.records, key_format="auto", value_format="auto"
+        )
+        found.append((topic, rows))
+        looked_at += result.looked_at
+        if result.ended_early:
+            ended_early.append(topic)
+    return MessageList(
+        topics=chosen,
+        all_topics=tuple(name for name in sorted(cluster.topics)),
+        messages=merged(found),
+        filter=query.filter,
+        limit=limit,
+        looked_at=looked_at,
+        ended_early=tuple(ended_early),
     )
 
 
@@ -313,7 +408,12 @@ async def read_groups(call: ConsoleRequest) -> GroupList:
 async def read_group(call: ConsoleRequest) -> GroupDetail:
     cluster = await call.cluster_view()
     return await group_detail(
-        call.admin, cluster, call.parts[0], page=call.page(), size=call.size()
+        call.admin,
+        cluster,
+        call.parts[0],
+        page=call.page(),
+        size=call.size(),
+        charts=group_charts(call.console.sampler.history, call.parts[0]),
     )
 
 
@@ -377,6 +477,47 @@ async def read_transactions(call: ConsoleRequest) -> TransactionsView:
         size=call.size(),
         now_ms=call.console.clock.now_ms(),
     )
+
+
+async def read_reassignments(call: ConsoleRequest) -> ReassignmentList:
+    return await reassignment_list(
+        call.admin, await call.cluster_view(), page=call.page(), size=call.size()
+    )
+
+
+async def read_quorum(call: ConsoleRequest) -> QuorumView:
+    return await quorum_view(call.admin, await call.cluster_view())
+
+
+async def read_acls(call: ConsoleRequest) -> AclList:
+    return await acl_list(call.admin, search=_search_text(call), page=call.page(), size=call.size())
+
+
+async def read_users(call: ConsoleRequest) -> UserList:
+    return await user_list(
+        call.admin, search=_search_text(call), page=call.page(), size=call.size()
+    )
+
+
+async def read_quotas(call: ConsoleRequest) -> QuotaList:
+    return await quota_list(
+        call.admin, search=_search_text(call), page=call.page(), size=call.size()
+    )
+
+
+def _search_text(call: ConsoleRequest) -> str:
+    return call.query.get("search", "").strip()
+
+
+async def read_pipelines(call: ConsoleRequest) -> RunList:
+    if TOPIC not in (await call.cluster_view(topic=TOPIC)).topics:
+        return RunList(runs=())
+    return await call.console.runs.list()
+
+
+async def read_pipeline(call: ConsoleRequest) -> RunDetail:
+    known_topic(await call.cluster_view(topic=TOPIC), TOPIC)
+    return await call.console.runs.detail(call.parts[0])
 
 
 async def read_subjects(call: ConsoleRequest) -> SubjectList:

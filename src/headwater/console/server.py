@@ -23,12 +23,13 @@ from headwater.client.errors import KafkaError
 from headwater.common.exceptions import HeadwaterError
 from headwater.console import request_guard
 from headwater.console.actions import Done
-from headwater.console.console_errors import ConsoleError, bad_request, error_for
+from headwater.console.console_errors import ConsoleError, FormAnswer, bad_request, error_for
 from headwater.console.context import Console, ConsoleRequest
 from headwater.console.html import Html
 from headwater.console.pages.frame import Frame, failure_page
 from headwater.console.views.live_tail import TailRequest
 from headwater.console.views.records import RawBytes
+from headwater.http_server.basic_authentication import ROLES
 from headwater.http_server.http_requests import (
     EveryPath,
     HttpRoute,
@@ -54,6 +55,9 @@ QUERY_CHARS_MAX: Final = 32_000
 log = logging.getLogger(__name__)
 
 API: Final = "api"
+VIEWER: Final = "viewer"
+"""Role of users that may only read."""
+THEMES: Final = ("light", "dark")
 _FORM: Final = "application/x-www-form-urlencoded"
 _JSON: Final = "application/json"
 _UNSAFE_IN_FILE_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]")
@@ -105,14 +109,14 @@ class _Server:
             self._guard.check_reader(request.headers)
             response = await self._within_bounds(request, given[1:] if is_api else given, is_api)
         except HeadwaterError as error:
-            response = self._error_response(error_for(error), is_api=is_api)
+            response = self._error_response(request, error_for(error), is_api=is_api)
         response.headers.update({**HEADERS, "Cache-Control": "no-store"})
         return response
 
     async def answer_exception(self, request: Request, _: Exception) -> Response:
         """Answer unexpected exceptions with status 500, without details."""
         error = ConsoleError(500, "Internal error. See the console's log.")
-        response = self._error_response(error, is_api=path_parts(request)[0] == API)
+        response = self._error_response(request, error, is_api=path_parts(request)[0] == API)
         response.headers.update({**HEADERS, "Cache-Control": "no-store"})
         return response
 
@@ -136,7 +140,7 @@ class _Server:
                 continue
             if request.method in ("GET", "HEAD") and path.read is not None:
                 call = self._call(request, parts)
-                return await self._read(call, path, is_api)
+                return await self._read(request, call, path, is_api)
             if request.method == "POST" and path.change is not None:
                 return await self._change(request, parts, path, is_api)
             raise ConsoleError(405, f"Method {request.method} is not allowed here.")
@@ -151,7 +155,9 @@ class _Server:
                     rows.append({"method": method, "path": f"/{API}/{text}", "about": path.about})
         return rows
 
-    async def _read(self, call: ConsoleRequest, path: ConsoleRoute, is_api: bool) -> Response:
+    async def _read(
+        self, request: Request, call: ConsoleRequest, path: ConsoleRoute, is_api: bool
+    ) -> Response:
         assert path.read is not None
         page_data = await path.read(call)
         if isinstance(page_data, TailRequest) and is_api:
@@ -162,7 +168,7 @@ class _Server:
             return _json_response(asdict(page_data))
         if path.view is None:
             raise ConsoleError(404, "This path has no page, only JSON under /api.")
-        return _page(path.view(page_data, self._frame(call.query)), 200)
+        return _page(path.view(page_data, self._frame(request, call.query)), 200)
 
     async def _change(
         self, request: Request, parts: list[str], path: ConsoleRoute, is_api: bool
@@ -173,26 +179,36 @@ class _Server:
             raise ConsoleError(
                 403, "This console is read-only. Start it with --changes to allow changes."
             )
+        if _is_viewer(request):
+            raise ConsoleError(403, f"Users with the role {VIEWER} cannot change anything.")
         call = await self._filled_call(request, parts, is_api=is_api)
         try:
             done = await path.change(call)
+        except FormAnswer as answer:
+            if is_api:
+                return _json_response({"answer": answer.message})
+            return await self._form_again(request, call, path, answer)
         except HeadwaterError as failure:
             if is_api or not path.shows_forms:
                 raise
-            return await self._form_again(call, path, error_for(failure))
+            return await self._form_again(request, call, path, error_for(failure))
         _log_change(request, done)
         if is_api:
             return _json_response(asdict(done))
         return Response(status_code=303, headers={"Location": f"{done.where}?done={done.done}"})
 
     async def _form_again(
-        self, call: ConsoleRequest, path: ConsoleRoute, error: ConsoleError
+        self, request: Request, call: ConsoleRequest, path: ConsoleRoute, error: ConsoleError
     ) -> Response:
         """Show the page again with the typed values."""
         assert path.read is not None
         assert path.view is not None
         page_data = await path.read(replace(call, query={}))
-        frame = replace(self._frame(), problem=error.message, given=call.fields)
+        frame = replace(self._frame(request), given=call.fields)
+        if isinstance(error, FormAnswer):
+            frame = replace(frame, answer=error.message)
+        else:
+            frame = replace(frame, problem=error.message)
         return _page(path.view(page_data, frame), error.status)
 
     async def _filled_call(
@@ -211,23 +227,36 @@ class _Server:
         if len(text) > QUERY_CHARS_MAX:
             raise ConsoleError(414, "The address is too long.")
         query = dict(_pairs(text))
-        return ConsoleRequest(console=self._console, parts=parts, query=query, fields={})
+        is_read_only = self._console.is_read_only or _is_viewer(request)
+        return ConsoleRequest(
+            console=self._console, parts=parts, query=query, fields={}, is_read_only=is_read_only
+        )
 
-    def _frame(self, query: Mapping[str, str] | None = None) -> Frame:
+    def _frame(self, request: Request, query: Mapping[str, str] | None = None) -> Frame:
         connections = self._console.connections
         return Frame(
             bootstrap=connections.bootstrap,
             token=self._console.token,
-            is_read_only=self._console.is_read_only,
+            is_read_only=self._console.is_read_only or _is_viewer(request),
             has_registry=connections.registry is not None,
             query=query or {},
             version=self._assets.version,
+            theme=_theme(request),
         )
 
-    def _error_response(self, error: ConsoleError, *, is_api: bool) -> Response:
+    def _error_response(self, request: Request, error: ConsoleError, *, is_api: bool) -> Response:
         if is_api:
             return _json_response({"error": error.message}, error.status)
-        return _page(failure_page(error, self._frame()), error.status)
+        return _page(failure_page(error, self._frame(request)), error.status)
+
+
+def _is_viewer(request: Request) -> bool:
+    return VIEWER in request.scope.get(ROLES, ())
+
+
+def _theme(request: Request) -> str | None:
+    given = request.cookies.get("theme")
+    return given if given in THEMES else None
 
 
 class _TailResponse(StreamingResponse):

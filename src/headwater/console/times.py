@@ -38,3 +38,8 @@ def age_text(age_ms: int) -> str:
         if seconds >= 2 * length:
             return f"{seconds // length} {unit}"
     return f"{seconds} s"
+
+
+def clock_text(timestamp_ms: int) -> str:
+    """Format the time of day as UTC."""
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%H:%M:%S")

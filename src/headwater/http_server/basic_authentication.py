@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 ANY_ROLE: Final = "*"
+ROLES: Final = "headwater.roles"
+"""Key of the user's roles in the scope of an authenticated request."""
 
 _SCHEME: Final = "basic"
 _NO_USER_DIGEST: Final = hashlib.sha256(b"").digest()
@@ -36,9 +38,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """Users and the digests of their passwords."""
+    """Users, the digests of their passwords, and their roles."""
 
     _digests: Mapping[str, bytes] = field(repr=False)
+    _roles: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def read(cls, content: bytes, roles: Collection[str] = (ANY_ROLE,)) -> Self:
@@ -47,7 +50,7 @@ class Users:
             lines = parse_properties(content)
         except ValueError as error:
             raise InvalidSetting(f"cannot parse the users file: {error}") from None
-        found = {}
+        found, roles_of = {}, {}
         for user, value in lines.items():
             password, *own = (each.strip() for each in value.split(","))
             if not password:
@@ -59,9 +62,13 @@ class Users:
                 )
             if ANY_ROLE in roles or set(own) & set(roles):
                 found[user] = _digest(password)
+                roles_of[user] = frozenset(own)
         if not found:
             raise InvalidSetting("the users file has no user with an allowed role")
-        return cls(found)
+        return cls(found, roles_of)
+
+    def roles(self, user: str) -> frozenset[str]:
+        return self._roles.get(user, frozenset())
 
     def authenticate(self, header: str | None) -> str | None:
         """Return the user whose credentials are in the `Authorization` header, else None."""
@@ -94,8 +101,9 @@ class LoginRequired:
         header = next(
             (value for name, value in scope["headers"] if name == b"authorization"), b""
         ).decode("latin-1")
-        if self._users.authenticate(header) is not None:
-            await self._application(scope, receive, send)
+        user = self._users.authenticate(header)
+        if user is not None:
+            await self._application({**scope, ROLES: self._users.roles(user)}, receive, send)
             return
         if header:
             address = (scope.get("client") or ("unknown",))[0]

@@ -133,10 +133,12 @@ def _derived_id(binding: AclBinding) -> TopicId:
 class RecordReplay:
     """Turns committed records into changes, in their order."""
 
-    __slots__ = ("_acl_ids", "_transaction")
+    __slots__ = ("_acl_ids", "_transaction", "has_applied")
 
     def __init__(self, acl_ids: AclIds) -> None:
         self._acl_ids = acl_ids
+        # Whether any record counts: not those of a transaction that is open or was aborted.
+        self.has_applied = False
         # Records between BeginTransaction and EndTransaction count together (KIP-868).
         self._transaction: list[MetadataRecord] | None = None
 
@@ -160,10 +162,12 @@ class RecordReplay:
                     whole, self._transaction = self._transaction or [], None
                     for each in whole:
                         draft.replay(each)
+                    self.has_applied |= bool(whole)
                 case _ if self._transaction is not None:
                     self._transaction.append(record)
                 case _:
                     draft.replay(record)
+                    self.has_applied = True
         return draft.changes()
 
 

@@ -29,6 +29,8 @@ from headwater.network.tls.tls_endpoints import ClientTls
 from headwater.network.tls.tls_handshake import Handshake, TlsWatch
 from headwater.network.transport_layer import PlaintextTransportLayer, TransportLayer
 
+# Zeroing up to this size costs less than loading the kernel.
+_ZEROED_BLOCK_BYTES = 65_536
 # A producer's request has a mebibyte of records, which should go out in one iteration of the loop:
 # each further one costs as much as sending some hundred kilobytes.
 _SENT_BYTES_PER_TURN = 1_114_112
@@ -82,7 +84,9 @@ async def resolve(loop: asyncio.AbstractEventLoop, host: str, port: int) -> list
 
 
 def _new_block(size_bytes: int) -> memoryview:
-    """Allocate a block; imported late, so that small commands start faster."""
+    """Allocate a block; small ones without the kernel, which loads slowly."""
+    if size_bytes <= _ZEROED_BLOCK_BYTES:
+        return memoryview(bytearray(size_bytes))
     from headwater.records.kernel import new_block
 
     return new_block(size_bytes)

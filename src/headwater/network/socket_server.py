@@ -133,7 +133,7 @@ class SocketServer:
                 self._listeners.append(listener)
                 self._by_name[endpoint.name] = listener
         except BaseException:
-            self._close_listeners()
+            self.close_listeners()
             raise
         return list(self.endpoints)
 
@@ -164,7 +164,7 @@ class SocketServer:
 
     async def stop(self, *, drain_ms: int) -> None:
         """Stop accepting connections and requests; send pending responses within the time."""
-        self._close_listeners()
+        self.close_listeners()
         self._handshakes.close()
         self.throttled_connections.close()
         for connection in list(self._connections):
@@ -272,6 +272,7 @@ class SocketServer:
             return
         connection.requester = Requester(principal, address.peer_host)
 
-    def _close_listeners(self) -> None:
+    def close_listeners(self) -> None:
+        """Unbind all endpoints; connections stay. Idempotent."""
         for listener in self._listeners:
             listener.close()

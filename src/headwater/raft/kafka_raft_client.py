@@ -47,7 +47,7 @@ from headwater.raft.epoch_states import (
 )
 from headwater.raft.fetch_handler import FetchHandler
 from headwater.raft.leader_state import LeaderState
-from headwater.raft.quorum_config import QuorumConfig
+from headwater.raft.quorum_config import OBSERVER_SESSION_TIMEOUT_MS, QuorumConfig
 from headwater.raft.raft_core import RaftCore, RaftIdentity
 from headwater.raft.raft_events import (
     Effect,
@@ -187,6 +187,20 @@ class KafkaRaftClient:
         return isinstance(self._core.quorum.state, LeaderState)
 
     @property
+    def is_voter(self) -> bool:
+        return self._core.quorum.is_voter
+
+    def observer_count(self, now_ms: int) -> int:
+        """Observers that have fetched lately, if this replica leads."""
+        state = self._core.quorum.state
+        if not isinstance(state, LeaderState):
+            return 0
+        return sum(
+            now_ms - each.last_fetch_ms < OBSERVER_SESSION_TIMEOUT_MS
+            for each in state.observer_states.values()
+        )
+
+    @property
     def election(self) -> ElectionState:
         return self._core.quorum.state.election()
 
@@ -245,6 +259,9 @@ class KafkaRaftClient:
         message = event.message
         if message is None or not self._dispatch_response(inflight, message, event.now_ms):
             requests.back_off(inflight.node, event.now_ms)
+        elif isinstance(message, FetchResponse) and self._core.quorum.leader_id is None:
+            # Without this pause, voters that elect a leader would keep each other busy.
+            requests.back_off_bootstrap(event.now_ms)
 
     def _dispatch_response(self, inflight: InflightRequest, message: Message, now_ms: int) -> bool:
         match message:

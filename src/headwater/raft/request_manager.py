@@ -25,6 +25,7 @@ class RequestManager:
 
     __slots__ = (
         "_backoff_until_ms",
+        "_bootstrap_backoff_until_ms",
         "_bootstrap_nodes",
         "_inflight",
         "_last_correlation_id",
@@ -47,6 +48,7 @@ class RequestManager:
         self._random = random
         self._inflight: dict[Node, InflightRequest] = {}
         self._backoff_until_ms: dict[Node, int] = {}
+        self._bootstrap_backoff_until_ms = 0
         self._last_correlation_id = 0
 
     def is_ready(self, node: Node, now_ms: int) -> bool:
@@ -71,7 +73,9 @@ class RequestManager:
 
     def find_ready_bootstrap_node(self, now_ms: int) -> Node | None:
         """A random bootstrap server; None while a request to any node is in flight."""
-        if self.has_any_inflight(now_ms) or not self._bootstrap_nodes:
+        if now_ms < self._bootstrap_backoff_until_ms or self.has_any_inflight(now_ms):
+            return None
+        if not self._bootstrap_nodes:
             return None
         first = self._random.below(len(self._bootstrap_nodes))
         for number in range(len(self._bootstrap_nodes)):
@@ -103,13 +107,19 @@ class RequestManager:
     def back_off(self, node: Node, now_ms: int) -> None:
         self._backoff_until_ms[node] = now_ms + self._retry_backoff_ms
 
+    def back_off_bootstrap(self, now_ms: int) -> None:
+        """Pause before another bootstrap server is asked for the leader."""
+        self._bootstrap_backoff_until_ms = now_ms + self._retry_backoff_ms
+
     def reset_all(self) -> None:
         """Forget everything in flight, after a change of state."""
         self._inflight.clear()
         self._backoff_until_ms.clear()
+        self._bootstrap_backoff_until_ms = 0
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
         """When a request times out or a backoff ends; those in the past no longer count."""
         deadlines = [each.deadline_ms for each in self._inflight.values()]
         deadlines.extend(self._backoff_until_ms.values())
+        deadlines.append(self._bootstrap_backoff_until_ms)
         return min((each for each in deadlines if each > now_ms), default=None)

@@ -33,6 +33,7 @@ from headwater.spark.java_process import (
     logging_option,
     start_java,
 )
+from headwater.spark.local_permissions import set_permissions_in_java
 from headwater.spark.worker_python import choose_worker_python
 
 if TYPE_CHECKING:
@@ -70,8 +71,8 @@ COLLECTOR: Final = "-XX:+UseParallelGC"
 default, which is made for short pauses."""
 
 _TUNED_LOCALLY: Final = {
-    # Without Hadoop's native library each checkpoint file costs a child process or two. Hadoop's
-    # raw file system would cost none, but state stores cannot be written with it.
+    # The default one starts child processes for each checkpoint file; what this one starts, for
+    # permissions, `local_permissions` avoids.
     "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
     JAVA_OPTIONS: COLLECTOR,
 }
@@ -194,7 +195,7 @@ def _in_submitted_program(
     builder = SparkSession.builder.master(chosen)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    return _created(builder, chosen)
 
 
 def _launch(
@@ -218,4 +219,11 @@ def _launch(
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    return _created(builder, chosen)
+
+
+def _created(builder: "SparkSession.Builder", master: str) -> "SparkSession":
+    spark = builder.getOrCreate()
+    if is_local(master):
+        set_permissions_in_java(spark)
+    return spark

@@ -1,10 +1,11 @@
-"""A real cluster for a test: brokers, each a child process, on ZooKeeper or KRaft.
+"""A real cluster for a test: brokers, each a child process, on KRaft or ZooKeeper.
 
     with EmbeddedCluster(brokers=3) as cluster:
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
         cluster.brokers[0].kill()
 
-With `kraft=True` it needs neither ZooKeeper nor Java: the first three brokers are also controllers.
+The first three brokers are also the controllers; of one or two brokers only the first one is. With
+`zookeeper=True` the metadata is in a ZooKeeper of the cluster's own, which needs Java.
 
 Note: brokers do not restart by themselves. Call `start` of a killed or stopped broker to restart it
 on the same port and data.
@@ -33,14 +34,11 @@ class EmbeddedCluster:
         brokers: int = 3,
         settings: Mapping[str, Value] | None = None,
         *,
-        kraft: bool = False,
+        zookeeper: bool = False,
         timeout_s: float = 60,
     ) -> None:
-        """Settings have Kafka's names and apply to all brokers. Node ids start at 0.
-
-        `kraft` needs at least three brokers.
-        """
-        self._is_kraft = kraft
+        """Settings have Kafka's names and apply to all brokers. Node ids start at 0."""
+        self._is_kraft = not zookeeper
         self._folder: TemporaryDirectory[str] | None = None
         self._settings = dict(settings or {})
         self._timeout_s = timeout_s
@@ -94,9 +92,10 @@ class EmbeddedCluster:
         for node_id, port in enumerate(free_ports(_HOST, self._count)):
             data = folder / str(node_id)
             cluster.format(node_id, data)
+            listeners = str(self._settings.get("listeners", f"PLAINTEXT://{_HOST}:{port}"))
             settings: dict[str, Value] = {
-                **cluster.settings(node_id, f"PLAINTEXT://{_HOST}:{port}"),
-                **self._settings,
+                **cluster.settings(node_id, listeners),
+                **{name: text for name, text in self._settings.items() if name != "listeners"},
             }
             broker = EmbeddedBroker(settings, data_directory=data, timeout_s=self._timeout_s)
             found.append(broker)

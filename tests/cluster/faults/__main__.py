@@ -2,6 +2,7 @@
 
     python -m tests.cluster.faults --minutes 10
     python -m tests.cluster.faults --minutes 10 --seed 7    the same faults again
+    python -m tests.cluster.faults --zookeeper              on ZooKeeper instead of a KRaft quorum
 
 Violations are printed at the end; the brokers' folders and logs are kept then.
 """
@@ -13,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.cluster.faults.fault_plan import Store
 from tests.cluster.faults.trial import Outcome, Trial
 from tests.zookeeper_server import absence
 
@@ -27,17 +29,21 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--zookeeper", action="store_true")
     options = parser.parse_args(arguments)
-    reason = absence()
+    store = Store.ZOOKEEPER if options.zookeeper else Store.KRAFT
+    reason = absence() if options.zookeeper else None
     if reason is not None:
         parser.error(reason)
     seed = random.randrange(1_000_000) if options.seed is None else options.seed
     folder = Path(tempfile.mkdtemp(prefix="headwater-faults-"))
-    print(f"seed {seed}, {options.minutes:g} minutes, in {folder}", flush=True)
-    outcome = Trial(folder, lambda line: print(line, flush=True)).run(seed, options.minutes * 60)
+    print(f"seed {seed}, {options.minutes:g} minutes on {store.value}, in {folder}", flush=True)
+    trial = Trial(folder, lambda line: print(line, flush=True), store)
+    outcome = trial.run(seed, options.minutes * 60)
     _tell(outcome)
     if outcome.violations:
-        print(f"FAILED; the same faults again with: make test-faults SEED={seed}")
+        zookeeper = " ZOOKEEPER=1" if options.zookeeper else ""
+        print(f"FAILED; the same faults again with: make test-faults SEED={seed}{zookeeper}")
         print(f"the brokers' folders and logs are in {folder}")
         return 1
     shutil.rmtree(folder)

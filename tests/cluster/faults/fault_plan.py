@@ -13,7 +13,7 @@ from typing import Final
 from tests.cluster.faults.links import Cut, Ends
 
 SESSION_MS: Final = 3_000
-"""The brokers' zookeeper.session.timeout.ms."""
+"""The brokers' broker.session.timeout.ms or zookeeper.session.timeout.ms."""
 
 LAG_MS: Final = 4_000
 """The brokers' replica.lag.time.max.ms."""
@@ -21,6 +21,13 @@ LAG_MS: Final = 4_000
 BROKERS: Final = (0, 1, 2)
 
 _SESSION_S: Final = SESSION_MS / 1_000
+
+
+class Store(Enum):
+    """Where the cluster keeps its metadata."""
+
+    KRAFT = "KRaft"
+    ZOOKEEPER = "ZooKeeper"
 
 
 class Kind(Enum):
@@ -31,6 +38,18 @@ class Kind(Enum):
     CUT = "cut"
     ZOOKEEPER_KILLED = "kill -9 of ZooKeeper"
     ZOOKEEPER_RESTART = "ZooKeeper stopped"
+    CONTROLLER_KILLED = "kill -9 of the active controller"
+    CONTROLLER_SLEEP = "SIGSTOP of the active controller"
+    CONTROLLER_RESTART = "SIGTERM of the active controller"
+
+
+_OF_ZOOKEEPER: Final = (Kind.ZOOKEEPER_KILLED, Kind.ZOOKEEPER_RESTART)
+# Their victim is known when they begin.
+_OF_CONTROLLER: Final = (Kind.CONTROLLER_KILLED, Kind.CONTROLLER_SLEEP, Kind.CONTROLLER_RESTART)
+KINDS: Final[dict[Store, list[Kind]]] = {
+    Store.KRAFT: [each for each in Kind if each not in _OF_ZOOKEEPER],
+    Store.ZOOKEEPER: [each for each in Kind if each not in _OF_CONTROLLER],
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +74,7 @@ class Fault:
         if self.victims:
             words.append("broker " + ",".join(map(str, self.victims)))
         if self.links:
-            ends = (f"{each.source}>{_name(each.target)}" for each in self.links)
+            ends = (f"{each.source}>{_name(each)}" for each in self.links)
             words.append(f"{self.cut.value} {' '.join(ends)}{' and dropped' * self.drops}")
         if self.kind is Kind.DISK_FULL:
             words.append(f"room for {self.room_bytes} bytes")
@@ -70,38 +89,55 @@ class Round:
     calm_s: float
 
 
-def rounds(seed: int) -> Iterator[Round]:
+def rounds(seed: int, store: Store) -> Iterator[Round]:
     """Yield rounds without end. Every kind occurs once before any occurs twice."""
     rng = random.Random(seed)
     kinds: list[Kind] = []
     while True:
         if not kinds:
-            kinds = list(Kind)
+            kinds = list(KINDS[store])
             rng.shuffle(kinds)
-        faults = [_fault(rng, kinds.pop(), BROKERS)]
+        faults = [_fault(rng, kinds.pop(), BROKERS, store)]
         if rng.random() < 0.4:
             # A second fault in another place, so that they do not interfere.
             others = [each for each in BROKERS if each not in faults[0].victims]
-            beside = rng.choice([each for each in Kind if each not in _alike(faults[0])])
+            beside = rng.choice([each for each in KINDS[store] if each not in _alike(faults[0])])
             if others or beside is Kind.CUT:
-                faults.append(_fault(rng, beside, others, delay_s=rng.uniform(0, 2)))
+                faults.append(_fault(rng, beside, others, store, delay_s=rng.uniform(0, 2)))
         calm_s = rng.choice((0.0, 0.5, 2.0, 5.0))
         yield Round(tuple(faults), calm_s)
 
 
 def _alike(fault: Fault) -> tuple[Kind, ...]:
-    of_zookeeper = (Kind.ZOOKEEPER_KILLED, Kind.ZOOKEEPER_RESTART)
-    return of_zookeeper if fault.kind in of_zookeeper else (fault.kind,)
+    """Kinds that would interfere with this fault."""
+    if fault.kind in _OF_ZOOKEEPER:
+        return _OF_ZOOKEEPER
+    if fault.kind in _OF_CONTROLLER:
+        return tuple(each for each in Kind if each is not Kind.CUT)
+    return (fault.kind, *_OF_CONTROLLER) if fault.victims else (fault.kind,)
 
 
 def _fault(
-    rng: random.Random, kind: Kind, candidates: Sequence[int], *, delay_s: float = 0.0
+    rng: random.Random,
+    kind: Kind,
+    candidates: Sequence[int],
+    store: Store,
+    *,
+    delay_s: float = 0.0,
 ) -> Fault:
     lasting_s = rng.choice((0.2, 0.6, 1.0, 1.6, 2.5)) * _SESSION_S
     match kind:
         case Kind.CUT:
-            return _cut(rng, lasting_s, delay_s)
-        case Kind.ZOOKEEPER_KILLED | Kind.ZOOKEEPER_RESTART:
+            return _cut(rng, store, lasting_s, delay_s)
+        case Kind.CONTROLLER_SLEEP:
+            lasting_s = rng.choice((1.5, 2.5)) * _SESSION_S
+            return Fault(kind=kind, lasting_s=lasting_s, delay_s=delay_s)
+        case (
+            Kind.ZOOKEEPER_KILLED
+            | Kind.ZOOKEEPER_RESTART
+            | Kind.CONTROLLER_KILLED
+            | Kind.CONTROLLER_RESTART
+        ):
             return Fault(kind=kind, lasting_s=lasting_s, delay_s=delay_s)
         case Kind.RESTART:
             # In half of the cases a rolling restart of all brokers.
@@ -121,16 +157,19 @@ def _fault(
     )
 
 
-def _cut(rng: random.Random, lasting_s: float, delay_s: float) -> Fault:
+def _cut(rng: random.Random, store: Store, lasting_s: float, delay_s: float) -> Fault:
     one, *others = rng.sample(BROKERS, len(BROKERS))
     among_brokers = [Ends(one, each) for each in others] + [Ends(each, one) for each in others]
-    to_zookeeper = [Ends(one, None)]
+    if store is Store.ZOOKEEPER:
+        to_store = [Ends(one, None)]
+    else:
+        to_store = [Ends(each.source, each.target, of_quorum=True) for each in among_brokers]
     links = rng.choice(
         (
             # An isolated broker, with or without a session, and one without a session.
-            among_brokers + to_zookeeper,
+            among_brokers + to_store,
             among_brokers,
-            to_zookeeper,
+            to_store,
             # It sends or receives, but not both.
             among_brokers[: len(others)],
             among_brokers[len(others) :],
@@ -150,5 +189,7 @@ def _cut(rng: random.Random, lasting_s: float, delay_s: float) -> Fault:
     )
 
 
-def _name(target: int | None) -> str:
-    return "ZooKeeper" if target is None else str(target)
+def _name(ends: Ends) -> str:
+    if ends.target is None:
+        return "ZooKeeper"
+    return f"controller {ends.target}" if ends.of_quorum else str(ends.target)

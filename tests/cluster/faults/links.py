@@ -1,8 +1,9 @@
-"""Network links that can be cut: a TCP proxy in front of each broker and of ZooKeeper.
+"""Network links that can be cut: a TCP proxy before each broker, each controller and ZooKeeper.
 
-A broker advertises a proxy address to the other brokers, and reaches ZooKeeper through another one.
-A connection's first request has the client id of the connecting broker (`broker-2-fetch`), so each
-direction of each pair of brokers is a link of its own.
+A broker advertises a proxy address to the other brokers, a controller is a voter with one, and a
+broker reaches ZooKeeper through another one. A connection's first request has the client id of the
+connecting node (`broker-2-fetch`, `raft-client-2`), so each direction of each pair is a link of its
+own.
 
 Note: a link that is held loses nothing. Bytes in flight arrive when it is released, as after an
 unplugged cable, so that brokers receive outdated requests.
@@ -26,7 +27,7 @@ HOST: Final = "127.0.0.1"
 
 _HEAD: Final = struct.Struct(">ihhih")
 _CHUNK_BYTES: Final = 64 * 1024
-_CALLER: Final = re.compile(rb"broker-(\d+)-")
+_CALLER: Final = re.compile(rb"(?:broker|raft-client)-(\d+)")
 _TIMEOUT_S: Final = 30
 
 
@@ -41,10 +42,12 @@ class Cut(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Source and target of a link. Brokers are numbers, ZooKeeper is None."""
+    """Source and target of a link. Nodes are numbers, ZooKeeper is None."""
 
     source: int
     target: int | None
+    # Whether it ends at the target's controller, not at its broker.
+    of_quorum: bool = False
 
 
 class Link:
@@ -127,8 +130,8 @@ class Links:
         self._thread.join()
         self._loop.close()
 
-    def to_broker(self, target: int, port: int) -> int:
-        """Return the port at which other brokers reach the broker that listens on `port`."""
+    def to_node(self, target: int, port: int, *, of_quorum: bool = False) -> int:
+        """Return the port at which others reach the broker or controller that listens on `port`."""
 
         async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             first = await _first_request(reader)
@@ -136,7 +139,7 @@ class Links:
             if match is None:
                 writer.transport.abort()
                 return
-            link = self._link(Ends(int(match[1]), target))
+            link = self._link(Ends(int(match[1]), target, of_quorum))
             await link.carry(first, reader, writer, port)
 
         return self._run(self._serve(carry))

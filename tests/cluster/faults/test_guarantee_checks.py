@@ -7,7 +7,7 @@ import pytest
 from headwater.records.batch_building import build_batch
 from headwater.records.record import Record
 from tests.cluster.faults.epochs import sent_again
-from tests.cluster.faults.fault_plan import BROKERS, Kind, rounds
+from tests.cluster.faults.fault_plan import BROKERS, KINDS, Store, rounds
 from tests.cluster.faults.guarantee_checks import (
     Acknowledged,
     Fate,
@@ -86,15 +86,19 @@ def test_record_that_the_group_never_got_is_detected() -> None:
     assert len(violations(idle, WHOLE, {0: 4})) == len(VALUES)
 
 
-def test_seed_gives_the_same_faults_again() -> None:
-    assert list(islice(rounds(5), 50)) == list(islice(rounds(5), 50))
-    assert list(islice(rounds(5), 50)) != list(islice(rounds(6), 50))
+@pytest.mark.parametrize("store", Store)
+def test_seed_gives_the_same_faults_again(store: Store) -> None:
+    assert list(islice(rounds(5, store), 50)) == list(islice(rounds(5, store), 50))
+    assert list(islice(rounds(5, store), 50)) != list(islice(rounds(6, store), 50))
 
 
-def test_every_kind_of_fault_comes_soon_and_overlapping_ones_hit_different_brokers() -> None:
+@pytest.mark.parametrize("store", Store)
+def test_every_kind_of_fault_comes_soon_and_overlapping_ones_hit_different_brokers(
+    store: Store,
+) -> None:
     for seed in range(50):
-        first = list(islice(rounds(seed), len(Kind)))
-        assert {fault.kind for each in first for fault in each.faults} == set(Kind)
+        first = list(islice(rounds(seed, store), len(KINDS[store])))
+        assert {fault.kind for each in first for fault in each.faults} == set(KINDS[store])
         for each in first:
             hurt = [victim for fault in each.faults for victim in fault.victims]
             assert sorted(hurt) == sorted(set(hurt) & set(BROKERS))

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.cluster.cluster_clients import Clients
 from tests.cluster.faults.bookkeeper import RECORDS_EACH, Bookkeeper, committed_records
 from tests.cluster.faults.epochs import sent_again
-from tests.cluster.faults.fault_plan import BROKERS, Round, rounds
+from tests.cluster.faults.fault_plan import BROKERS, Round, Store, rounds
 from tests.cluster.faults.guarantee_checks import (
     Fate,
     Log,
@@ -52,14 +52,17 @@ class Outcome:
 class Trial:
     """Runs the cluster, the clients and the faults."""
 
-    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, folder: Path, say: Callable[[str], None], store: Store = Store.KRAFT
+    ) -> None:
         self._folder = folder
+        self._store = store
         self._say = say
         self._observed = Observations()
         self._outcome = Outcome()
 
     def run(self, seed: int, seconds: float) -> Outcome:
-        with HurtCluster(self._folder) as cluster:
+        with HurtCluster(self._folder, self._store) as cluster:
             clients = Clients(cluster.bootstrap_servers)
             target = Target(
                 servers=cluster.bootstrap_servers,
@@ -109,7 +112,7 @@ class Trial:
 
     def _suffer(self, cluster: HurtCluster, seed: int, seconds: float) -> None:
         began_s = time.monotonic()
-        for number, each in enumerate(rounds(seed), 1):
+        for number, each in enumerate(rounds(seed, self._store), 1):
             if time.monotonic() > began_s + seconds or any(
                 each.trouble for each in self._all_of_them
             ):

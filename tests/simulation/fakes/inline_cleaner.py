@@ -13,6 +13,7 @@ class InlineCleaner:
     def __init__(self, run: RunCleaning) -> None:
         self._run = run
         self.is_cancelled = False
+        self.io_limits: list[int] = []
 
     def run(self) -> CleaningResult | CleaningFailure:
         if self.is_cancelled:
@@ -21,3 +22,6 @@ class InlineCleaner:
 
     def cancel(self) -> None:
         self.is_cancelled = True
+
+    def limit_io(self, bytes_per_second: int) -> None:
+        self.io_limits.append(bytes_per_second)

@@ -57,7 +57,7 @@ from headwater.security.authorization.authorizer import (
 from headwater.storage.io.cold_read import read_buffered
 from headwater.storage.io.disk import File
 from headwater.storage.io.executor import Executor, InlineExecutor
-from headwater.storage.io.file_range_reader import FileRangeReader
+from headwater.storage.io.file_range_reader import ColdReadLimits, FileRangeReader
 from headwater.storage.io.open_files import OpenFiles
 from headwater.storage.log_manager.log_directory import DirectoryTools
 from headwater.storage.log_manager.log_manager import LogManager
@@ -345,7 +345,7 @@ class BrokerLab:
             directories=directories,
             partitions=partitions,
             ranges=FileRangeReader(
-                _AllCold(), self.executor, read_buffered, cold_limit_bytes=1 << 20
+                _AllCold(), self.executor, read_buffered, limits=ColdReadLimits(total_bytes=1 << 20)
             ),
             sessions=FetchSessionCache(100, self.rng),
             timer=timer,

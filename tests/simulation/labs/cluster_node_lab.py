@@ -48,7 +48,7 @@ from headwater.replication.replica_fetcher_manager import (
 from headwater.replication.replica_manager import ReplicaManager
 from headwater.storage.io.cold_read import read_buffered
 from headwater.storage.io.disk import File
-from headwater.storage.io.file_range_reader import FileRangeReader
+from headwater.storage.io.file_range_reader import ColdReadLimits, FileRangeReader
 from headwater.storage.io.open_files import OpenFiles
 from headwater.storage.log_manager.log_dir_move_steps import MoveSizes
 from headwater.storage.log_manager.log_directory import DirectoryTools
@@ -339,7 +339,9 @@ class MemberNode:
             controller_access=controller_access,
             directories=directories,
             partitions=self.partitions,
-            ranges=FileRangeReader(_AllCold(), executor, read_buffered, cold_limit_bytes=1 << 20),
+            ranges=FileRangeReader(
+                _AllCold(), executor, read_buffered, limits=ColdReadLimits(total_bytes=1 << 20)
+            ),
             sessions=FetchSessionCache(100, self.rng),
             timer=self.timer,
             authorizer=authorizer_of(self.static.settings),

@@ -14,7 +14,7 @@ from typing import Final
 
 from headwater.common.ids import NodeId, TopicId, TopicPartition
 from headwater.metadata.cluster_image import PartitionRegistration
-from tests.simulation.labs.cluster_node_lab import ClusterNodeLab, MemberNode
+from tests.simulation.labs.cluster_node_lab import DIRECTORIES, ClusterNodeLab, MemberNode
 from tests.simulation.worlds.cluster_checks import partitions_of
 
 SESSION_MS: Final = 1_500
@@ -110,7 +110,17 @@ class FaultLimits:
             self._isr[place] = state.isr
             for node_id in state.isr:
                 if before is not None and node_id not in before and self._is_itself(node_id):
-                    self.wiped.pop((place, node_id), None)
+                    self._has_joined(place, node_id)
+
+    def _has_joined(self, place: TopicPartition, node_id: NodeId) -> None:
+        """A broker has joined an ISR, and so has what was committed, unless its disk is broken.
+
+        A follower of an idle partition joins with what it knows of its log, and notices the disk
+        with the next write.
+        """
+        node = self._lab.nodes[node_id]
+        if not any(map(node.disk.is_broken, DIRECTORIES)):
+            self.wiped.pop((place, node_id), None)
 
     def _forget(self, topic: str) -> None:
         """Another topic has this name now, of which no broker has lost data."""

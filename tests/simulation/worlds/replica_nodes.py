@@ -43,7 +43,7 @@ from headwater.security.authorization.authorizer import AllowAll
 from headwater.storage.io.cold_read import read_buffered
 from headwater.storage.io.disk import File
 from headwater.storage.io.executor import InlineExecutor
-from headwater.storage.io.file_range_reader import FileRangeReader
+from headwater.storage.io.file_range_reader import ColdReadLimits, FileRangeReader
 from headwater.storage.io.open_files import OpenFiles
 from headwater.storage.log_manager.log_directory import DirectoryTools
 from headwater.storage.log_manager.log_manager import LogManager
@@ -255,7 +255,9 @@ class ReplicaNode:
             controller_access=controller_access,
             directories=directories,
             partitions=partitions,
-            ranges=FileRangeReader(_AllCold(), executor, read_buffered, cold_limit_bytes=1 << 20),
+            ranges=FileRangeReader(
+                _AllCold(), executor, read_buffered, limits=ColdReadLimits(total_bytes=1 << 20)
+            ),
             sessions=FetchSessionCache(100, rng),
             timer=self.timer,
             authorizer=AllowAll(),

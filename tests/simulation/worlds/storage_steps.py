@@ -385,10 +385,10 @@ class StorageSteps:
             ]
         )
         files = self.world.files
-        for cached in list(files._mapped):
+        for cached in list(files._descriptors.mapped):
             if self.rng.random() < 0.9:
                 files._unmap(cached)
-        for cached in list(files._open):
+        for cached in list(files._descriptors.open):
             if not cached.is_held and self.rng.random() < 0.8:
                 cached._close()
         disk.is_out_of_descriptors = True

@@ -349,4 +349,4 @@ class StorageWorld:
                 raise Broken(f"{self.files.open_count} files are open")
 
     def _held_paths(self) -> list[PurePath]:
-        return [cached.path for cached in self.files._open if cached.is_held]
+        return [cached.path for cached in self.files._descriptors.open if cached.is_held]

@@ -78,7 +78,19 @@ def console(broker: EmbeddedBroker, filled: str) -> Iterator[ConsoleProcess]:
 PAGES = [
     "/",
     "/overview",
+    "/brokers",
     "/brokers/0",
+    "/brokers/0/configs",
+    f"/brokers/0/configs?search={quote(HOSTILE)}",
+    "/brokers/0/loggers",
+    "/reassignments",
+    "/quorum",
+    "/acls",
+    "/users",
+    "/quotas",
+    "/pipelines",
+    "/messages",
+    "/messages?topic0=tea&topic1=hostile&limit=50",
     "/topics",
     "/topics?internal=1&sort=size&search=e",
     "/topics/tea",
@@ -170,7 +182,10 @@ def test_overview_shows_the_state_of_the_cluster(
     assert page_data["controller"] == 0
     assert [each["address"] for each in page_data["brokers"]] == [broker.bootstrap_servers]
     assert page_data["offline"] == page_data["under_replicated"] == 0
-    assert page_data["throughput"] is None
+    assert [each["title"] for each in page_data["charts"]["charts"]][:2] == [
+        "Records in",
+        "Log growth",
+    ]
     assert "All partitions are online and in sync." in console.get("/").text
     assert console.api("/brokers/0")["broker"]["is_controller"]
 

@@ -10,7 +10,6 @@ from headwater.console.console_errors import ConsoleError
 from headwater.console.offset_reset_plan import Log, planned_rows, read_plan, write_plan
 from headwater.console.times import age_text, read_time, time_text
 from headwater.console.views.paging import page_of
-from headwater.console.views.throughput import Counters, counters_of, rate
 from headwater.console.views.transactions import HANGS_AFTER_MS, open_transactions
 
 TEA = TopicPartition("tea", 0)
@@ -98,23 +97,6 @@ def test_old_transaction_unknown_to_its_coordinator_hangs(
     open_producers = [(TEA, producer(NOW_MS - age_ms))]
     [row] = open_transactions(open_producers, known=known, running=running, now_ms=NOW_MS)
     assert row.hangs is hangs
-
-
-def test_counters_are_summed_over_topics_once() -> None:
-    name = "kafka_server_brokertopicmetrics"
-    ours = (
-        f'# HELP {name}_bytesin_total Bytes.\n{name}_bytesin_total{{topic="a"}} 5\n'
-        f'{name}_bytesin_total{{topic="b"}} 7\n{name}_messagesin_total{{topic="a"}} 2\n'
-    )
-    assert counters_of(ours) == Counters(2, 12, 0)
-    assert counters_of(f"{ours}{name}_bytesin_total 13\n") == Counters(2, 13, 0)
-
-
-def test_counters_of_a_restarted_broker_start_at_zero() -> None:
-    before = {"a": Counters(10, 100, 50), "b": Counters(1, 1, 1)}
-    after = {"a": Counters(4, 40, 20), "b": Counters(3, 1, 1), "new": Counters(9, 9, 9)}
-    point = rate(before, after, elapsed_s=2, at_ms=0)
-    assert (point.records_in, point.bytes_in, point.bytes_out) == (3, 20, 10)
 
 
 @given(st.integers(0, 300), st.integers(-3, 50), st.integers(-3, 500))

@@ -13,9 +13,9 @@ from headwater.client.network.cluster_metadata import BrokerNode, PartitionView
 from headwater.common.ids import TopicPartition
 from headwater.console.pages.frame import Frame
 from headwater.console.pages.overview import overview_page
+from headwater.console.views.charts import Charts
 from headwater.console.views.cluster_view import ClusterView
 from headwater.console.views.overview import Overview, overview
-from headwater.console.views.throughput import RatePoint, Rates
 
 FRAME = Frame(
     bootstrap="a:9092", token="t", is_read_only=True, has_registry=False, query={}, version="v"
@@ -26,9 +26,9 @@ def partition(number: int, leader: int, isr: tuple[int, ...]) -> PartitionView:
     return PartitionView(partition=number, leader_id=leader, replicas=(1, 2, 3), isr=isr)
 
 
-def page_data(*partitions: PartitionView, throughput: Rates | None = None) -> Overview:
+def page_data(*partitions: PartitionView, running: tuple[int, ...] = (1, 2, 3)) -> Overview:
     brokers = tuple(
-        BrokerNode(node_id=each, address=BootstrapAddress("a", each)) for each in (1, 2)
+        BrokerNode(node_id=each, address=BootstrapAddress("a", each)) for each in running
     )
     replica = ReplicaInfo(size_bytes=100, offset_lag=0, is_future=False)
     survey = ClusterView(
@@ -42,7 +42,7 @@ def page_data(*partitions: PartitionView, throughput: Rates | None = None) -> Ov
         {},
         bootstrap="a:9092",
         version="0",
-        throughput=throughput,
+        charts=Charts(charts=()),
         is_read_only=True,
     )
 
@@ -73,6 +73,7 @@ def test_broker_without_log_dirs_is_shown_without_a_size() -> None:
     assert [(each.log_bytes, each.complaint) for each in found.brokers] == [
         (100, None),
         (None, "its disk has failed"),
+        (None, None),
     ]
     assert "its disk has failed" in overview_page(found, FRAME)
 
@@ -83,14 +84,13 @@ def test_list_of_unhealthy_partitions_is_limited_but_all_are_counted() -> None:
     assert "And 50 more." in overview_page(found, FRAME)
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 60])
-def test_throughput_is_drawn_from_the_first_point_on(count: int) -> None:
-    points = tuple(
-        RatePoint(at_ms=each * 5000, records_in=each, bytes_in=2048.0, bytes_out=0.0)
-        for each in range(count)
-    )
-    rates = Rates(points=points, complaints={"b:1": "refused"}, addresses=("a:1", "b:1"))
-    page = overview_page(page_data(partition(0, 1, (1, 2, 3)), throughput=rates), FRAME)
-    assert "No metrics of b:1: refused" in page
-    assert page.count("<svg") == (3 if count else 0)
-    assert ("2.0 KiB/s" in page) == bool(count)
+def test_brokers_that_hold_replicas_but_are_gone_are_shown_as_missing() -> None:
+    found = page_data(partition(0, 1, (1, 2)), running=(1, 2))
+    assert [(each.id, each.is_missing, each.replicas) for each in found.brokers] == [
+        (1, False, 1),
+        (2, False, 1),
+        (3, True, 1),
+    ]
+    page = overview_page(found, FRAME)
+    assert "Broker 3 is not running, but should hold replicas." in page
+    assert "/brokers/3" not in page

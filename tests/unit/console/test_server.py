@@ -9,11 +9,12 @@ import pytest
 from headwater.console.assets import Assets
 from headwater.console.connections import Connections
 from headwater.console.context import Console, ConsoleRequest
+from headwater.console.history.sampler import Sampler
 from headwater.console.server import ConsoleRoute, application
 from headwater.console.views.cluster_view import CachedView, ClusterView
 from headwater.console.views.live_tail import Tails
+from headwater.console.views.pipelines import RunsReader
 from headwater.console.views.record_search import RecordSearches
-from headwater.console.views.throughput import MetricsWatch
 from headwater.http_server.request_guard import HEADERS
 from headwater.network.system_clock import SystemClock
 
@@ -30,12 +31,14 @@ async def answered(path: str) -> tuple[int, dict[str, str], str]:
     async def nothing() -> ClusterView:
         raise NotImplementedError
 
+    views = CachedView(nothing, clock, fresh_ms=1)
     console = Console(
         connections=connections,
-        cluster_views=CachedView(nothing, clock, fresh_ms=1),
+        cluster_views=views,
         searches=RecordSearches(connections, clock),
         tails=Tails(connections, clock, asyncio.Event()),
-        watch=MetricsWatch((), clock),
+        runs=RunsReader(connections.consumer, connections.producer, clock),
+        sampler=Sampler(connections.admin, views, clock),
         clock=clock,
         token="secret",
         is_read_only=True,

@@ -1,5 +1,7 @@
 """A replica of the quorum: what it answers, and what is durable before it does."""
 
+from dataclasses import replace
+
 import pytest
 
 from headwater.common.error_codes import ErrorCode
@@ -16,6 +18,7 @@ from headwater.protocol.messages.fetch import PartitionData as FetchedPartition
 from headwater.protocol.messages.vote import VoteRequest, VoteResponse
 from headwater.raft.control_records import LeaderChangeMessage, read_control_records
 from headwater.raft.election_state import ElectionState, LeaderAndEpoch
+from headwater.raft.quorum_config import QuorumConfig
 from headwater.raft.raft_events import (
     FlushLog,
     HandleCommit,
@@ -329,6 +332,21 @@ def test_an_unattached_replica_follows_a_leader_once_it_knows_its_endpoints() ->
     data = FetchedPartition(high_watermark=-1, records=b"", current_leader=leader)
     lab.respond(fetch, fetch_response(data, node=Node(7, "node-7", 9093)))
     assert lab.client.state_name == "follower"
+
+
+def test_a_voter_pauses_between_fetches_that_find_no_leader() -> None:
+    lab = RaftLab()
+    (fetch,) = lab.sent(FetchRequest)
+    data = FetchedPartition(
+        error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, high_watermark=-1, records=b""
+    )
+    no_leader = type(data.current_leader)(leader_id=-1, leader_epoch=0)
+    lab.respond(fetch, fetch_response(replace(data, current_leader=no_leader)))
+    assert lab.sent(FetchRequest) == []
+    lab.wait(QuorumConfig().retry_backoff_ms - 1)
+    assert lab.sent(FetchRequest) == []
+    lab.wait(1)
+    assert len(lab.sent(FetchRequest)) == 1
 
 
 def test_describe_quorum_is_answered_by_the_leader() -> None:

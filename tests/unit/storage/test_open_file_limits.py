@@ -42,7 +42,7 @@ def no_descriptors() -> Iterator[None]:
 
 
 def close_all(files: OpenFiles) -> None:
-    for cached in list(files._mapped):
+    for cached in list(files._descriptors.mapped):
         files._unmap(cached)
     files._close_until(0)
 
@@ -187,7 +187,7 @@ def test_log_without_recovery_point_is_flushed_a_few_segments_at_a_time(
         log.flush(flushed.append)
         while executor.waiting_count:
             assert flushed == []
-            assert sum(each.is_held for each in lab.files._open) <= 100
+            assert sum(each.is_held for each in lab.files._descriptors.open) <= 100
             executor.finish()
         assert flushed == [None]
     assert log.recovery_point == 100

@@ -15,9 +15,9 @@ from headwater.network.endpoint import Endpoint
 from headwater.replication.purgatory.timer import Timer
 
 if TYPE_CHECKING:
+    from headwater.broker.authentication.sasl_authenticator import AuthenticatedService
     from headwater.broker.authentication.sasl_listener import SaslListener
     from headwater.broker.inter_broker.channel import LogIn
-    from headwater.broker.requests.dispatch import Dispatch
     from headwater.network.request_service import AuthenticatorFactory
 
 
@@ -51,7 +51,7 @@ def sasl_listeners_of(
 
 
 def authenticators(
-    listeners: "Mapping[str, SaslListener]", dispatch: "Dispatch"
+    listeners: "Mapping[str, SaslListener]", dispatch: "AuthenticatedService"
 ) -> "Mapping[str, AuthenticatorFactory]":
     """Return the authenticator factories for new connections, by listener."""
     if not listeners:
@@ -71,3 +71,17 @@ def inter_broker_login(settings: BrokerSettings, listener: str, rng: Random) -> 
     from headwater.broker.authentication.sasl_listeners import inter_broker_credentials
 
     return partial(inter_broker_credentials(settings, listener).login, rng)
+
+
+def controller_login(
+    settings: BrokerSettings, listener: str, mechanism: str | None, rng: Random
+) -> "LogIn | None":
+    """Return how this node authenticates to controllers; None without SASL.
+
+    `mechanism` is `sasl.mechanism.controller.protocol`.
+    """
+    if not protocols_by_listener(settings)[listener].is_sasl:
+        return None
+    from headwater.broker.authentication.sasl_listeners import controller_credentials
+
+    return partial(controller_credentials(settings, listener, mechanism).login, rng)

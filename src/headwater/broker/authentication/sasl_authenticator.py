@@ -12,14 +12,14 @@ has expired is not closed by a timer, but at its next request.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from time import perf_counter_ns
-from typing import Final
+from typing import Final, Protocol
 
 from headwater.broker.authentication.sasl_listener import SaslListener
 from headwater.broker.requests.call import Call
-from headwater.broker.requests.dispatch import Dispatch
+from headwater.broker.requests.request_counters import RequestCounters
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import ConnectionLost, ProtocolError, SaslAuthenticationFailed
 from headwater.common.principal import Principal, Requester
@@ -27,6 +27,7 @@ from headwater.network.request_service import (
     AuthenticatingConnection,
     ResponseSlot,
     ServedConnection,
+    Service,
 )
 from headwater.protocol.api_key import ApiKey
 from headwater.protocol.codec import read
@@ -65,8 +66,18 @@ class _Stage(Enum):
     FAILED = "failed"
 
 
+class AuthenticatedService(Service, Protocol):
+    """Serves the requests of authenticated connections."""
+
+    @property
+    def counters(self) -> Mapping[ApiKey, RequestCounters]: ...
+
+    def handle_api_versions(self, slot: ResponseSlot, frame: memoryview) -> None:
+        """Answer ApiVersions of a connection that is not authenticated yet."""
+
+
 def sasl_authenticator(
-    connection: AuthenticatingConnection, *, listener: SaslListener, dispatch: Dispatch
+    connection: AuthenticatingConnection, *, listener: SaslListener, dispatch: AuthenticatedService
 ) -> None:
     """Authenticate a new connection."""
     authenticator = SaslAuthenticator(connection, listener, dispatch)
@@ -77,7 +88,10 @@ class SaslAuthenticator:
     """`headwater.network.request_service.Service` for one connection."""
 
     def __init__(
-        self, connection: AuthenticatingConnection, listener: SaslListener, dispatch: Dispatch
+        self,
+        connection: AuthenticatingConnection,
+        listener: SaslListener,
+        dispatch: AuthenticatedService,
     ) -> None:
         self._connection = connection
         self._listener = listener

@@ -96,12 +96,27 @@ def inter_broker_credentials(settings: BrokerSettings, listener: str) -> Credent
         )
     if mechanism not in _enabled(settings, listener):
         raise InvalidSetting(f"{name}={mechanism} is not enabled on listener {listener}")
-    own_settings = _settings_of(settings, listener, mechanism)
-    jaas = own_settings.sasl_jaas_config
+    return _own_credentials(settings, listener, mechanism, "inter-broker authentication")
+
+
+def controller_credentials(
+    settings: BrokerSettings, listener: str, mechanism: str | None
+) -> Credentials:
+    """Return this node's credentials for connections to controllers."""
+    name = "sasl.mechanism.controller.protocol"
+    checked = known_mechanism(mechanism, name)
+    if checked == oauth_bearer.MECHANISM:
+        raise InvalidSetting(f"{name}={checked}: controllers support PLAIN and SCRAM")
+    return _own_credentials(settings, listener, checked, "authentication to controllers")
+
+
+def _own_credentials(
+    settings: BrokerSettings, listener: str, mechanism: str, purpose: str
+) -> Credentials:
+    jaas = _settings_of(settings, listener, mechanism).sasl_jaas_config
     if jaas is None:
         raise InvalidSetting(
-            f"no credentials for inter-broker authentication with {mechanism}: "
-            f"set {_jaas_name(listener, mechanism)}"
+            f"no credentials for {purpose} with {mechanism}: set {_jaas_name(listener, mechanism)}"
         )
     return credentials(mechanism, jaas=jaas.reveal(), user=None, password=None)
 

@@ -12,12 +12,12 @@ heartbeat was answered for `broker.session.timeout.ms`: the controller has fence
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
 
-from headwater.broker.authentication.authentication import inter_broker_login
+from headwater.broker.authentication.authentication import controller_login, inter_broker_login
 from headwater.broker.broker_server.assignments_manager import AssignmentsManager
 from headwater.broker.broker_server.broker_lifecycle_manager import (
     BrokerDetails,
@@ -46,6 +46,8 @@ from headwater.broker.inter_broker.node_to_controller_channel_manager import (
     ControllerAwareClient,
     NodeToControllerChannelManager,
 )
+from headwater.broker.metrics.prometheus_exposition import Family
+from headwater.broker.metrics.quorum_metrics import broker_metadata_families, raft_families
 from headwater.broker.node.controller_access import ControllerAccess
 from headwater.broker.node.listeners import listener_of_brokers
 from headwater.broker.node.node import Node
@@ -177,7 +179,9 @@ class BrokerServer(Node):
         )
         self._resources.callback(self._raft_executor.close)
         controllers = self._quorum.controller_listener_names[0].upper()
-        log_in = inter_broker_login(settings, controllers, self._rng)
+        log_in = controller_login(
+            settings, controllers, self._quorum.sasl_mechanism_controller_protocol, self._rng
+        )
         dial = PeerConnector(
             self._loop, PeerSettings(), self._tls.towards_brokers(settings, controllers)
         )
@@ -506,6 +510,13 @@ class BrokerServer(Node):
         self._observer.close()
 
     # Other hooks of `Node`.
+
+    def _controller_families(self) -> Iterator[Family]:
+        sources = self._observer.metric_sources
+        yield from raft_families(sources)
+        yield from broker_metadata_families(sources)
+        if self._own_controller is not None:
+            yield from self._own_controller.controller_families()
 
     def _broker_epoch(self) -> int:
         return self._lifecycle.broker_epoch

@@ -1,6 +1,7 @@
 """A KRaft cluster on one machine.
 
-The first three nodes have both roles, the others are brokers.
+The first three nodes have both roles, the others are brokers. Of one or two nodes the first one has
+both roles: a quorum of two would stop with either of them.
 
 `quorum.json` in the cluster's directory keeps what all starts have in common: the cluster id, and
 address and directory id of each voter. Directories are formatted on the first start.
@@ -44,15 +45,17 @@ class LocalCluster:
     def settings(self, node_id: int, listener: str) -> dict[str, str]:
         """Return the settings of a node whose broker listens on `listener`."""
         own = [each for each in self.voters if each.node_id == node_id]
+        servers = [f"{each.host}:{each.port}" for each in self.voters]
+        if len(servers) == 1:
+            # Twice, because a node that names one controller only starts as a standalone broker.
+            servers *= 2
         listeners = [listener, *(f"{_LISTENER}://{each.host}:{each.port}" for each in own)]
         return {
             "process.roles": "broker,controller" if own else "broker",
             "node.id": str(node_id),
             "listeners": ",".join(listeners),
             "controller.listener.names": _LISTENER,
-            "controller.quorum.bootstrap.servers": ",".join(
-                f"{each.host}:{each.port}" for each in self.voters
-            ),
+            "controller.quorum.bootstrap.servers": ",".join(servers),
             **QUORUM_TIMEOUTS,
         }
 
@@ -81,9 +84,8 @@ def local_cluster(directory: Path, *, host: str, first_id: int, nodes: int) -> L
     """Return the cluster of a directory, or a new one; its first nodes are voters."""
     path = directory / QUORUM_FILE
     if path.exists():
-        return _read(path)
-    if nodes < VOTERS:
-        raise InvalidSetting(f"a cluster without ZooKeeper needs at least {VOTERS} brokers")
+        return _checked(_read(path), directory, first_id, nodes)
+    voters = VOTERS if nodes >= VOTERS else 1
     random = SystemRandom()
     cluster = LocalCluster(
         str(random_uuid(random)),
@@ -91,10 +93,20 @@ def local_cluster(directory: Path, *, host: str, first_id: int, nodes: int) -> L
             InitialController(
                 node_id=first_id + number, host=host, port=port, directory_id=random_uuid(random)
             )
-            for number, port in enumerate(free_ports(host, VOTERS))
+            for number, port in enumerate(free_ports(host, voters))
         ),
     )
     _write(path, cluster)
+    return cluster
+
+
+def _checked(cluster: LocalCluster, directory: Path, first_id: int, nodes: int) -> LocalCluster:
+    ids = [voter.node_id for voter in cluster.voters]
+    if not all(first_id <= each < first_id + nodes for each in ids):
+        raise InvalidSetting(
+            f"the controllers of the cluster in {directory} are {', '.join(map(str, ids))}, and "
+            f"the brokers to start are {first_id} to {first_id + nodes - 1}"
+        )
     return cluster
 
 

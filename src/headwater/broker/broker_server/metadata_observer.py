@@ -12,6 +12,7 @@ from typing import Final
 from headwater.broker.controller_server.controller_server import quorum_config, static_voters
 from headwater.broker.controller_server.image_listener import MetadataImageListener
 from headwater.broker.controller_server.raft_manager import RaftManager, RaftManagerTools
+from headwater.broker.metrics.quorum_metrics import ReplicaSources
 from headwater.common.exceptions import StorageError
 from headwater.common.ids import NodeId, TopicId
 from headwater.common.settings.quorum_settings import QuorumSettings
@@ -89,6 +90,15 @@ class MetadataObserver:
     @property
     def kraft_version(self) -> int:
         return self._raft.client.kraft_version
+
+    @property
+    def metric_sources(self) -> ReplicaSources:
+        return ReplicaSources(
+            client=self._raft.client,
+            metrics=self._raft.driver.metrics,
+            loader=self._loader,
+            now_ms=self._raft.now_ms,
+        )
 
     @property
     def has_inconsistent_cluster_id(self) -> bool:

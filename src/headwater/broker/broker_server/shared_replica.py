@@ -7,6 +7,7 @@ broker and stops after it.
 from typing import Protocol
 
 from headwater.broker.controller_server.controller_server import ControllerServer
+from headwater.broker.metrics.quorum_metrics import ReplicaSources
 from headwater.common.ids import NodeId
 from headwater.metadata.cluster_image import BrokerEndpoint, ClusterImage
 
@@ -24,6 +25,9 @@ class MetadataReplica(Protocol):
 
     @property
     def kraft_version(self) -> int: ...
+
+    @property
+    def metric_sources(self) -> ReplicaSources: ...
 
     @property
     def has_inconsistent_cluster_id(self) -> bool:
@@ -63,6 +67,10 @@ class SharedReplica:
     @property
     def kraft_version(self) -> int:
         return self._controller.raft.client.kraft_version
+
+    @property
+    def metric_sources(self) -> ReplicaSources:
+        return self._controller.metric_sources
 
     @property
     def has_inconsistent_cluster_id(self) -> bool:

@@ -69,6 +69,8 @@ HANDLED_APIS: Final = frozenset(
         ApiKey.CONTROLLER_REGISTRATION,
         ApiKey.DESCRIBE_ACLS,
         ApiKey.ENVELOPE,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.SASL_HANDSHAKE,
     }
 )
 CONTROLLER_LISTENER_APIS: Final = (
@@ -129,6 +131,10 @@ class ControllerApis:
                 call.answer(response)
             elif key not in PIPELINED_APIS:
                 call.hold()
+
+    def handle_api_versions(self, slot: ResponseSlot, frame: memoryview) -> None:
+        """Answer ApiVersions on a connection that is not authenticated yet."""
+        self.serve(slot, frame)
 
     def failed(self, connection: ServedConnection, error: Exception) -> None:
         _log.error(

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from headwater.broker.authentication.authentication import (
+    authenticators,
+    controller_login,
+    sasl_listeners_of,
+)
 from headwater.broker.controller_server.controller_apis import ControllerApis
 from headwater.broker.controller_server.controller_registration_manager import (
     ControllerRegistrationManager,
@@ -23,16 +28,39 @@ from headwater.broker.controller_server.controller_services import ControllerSer
 from headwater.broker.controller_server.image_listener import MetadataImageListener
 from headwater.broker.controller_server.raft_manager import RaftManager, RaftManagerTools
 from headwater.broker.inter_broker.connect import PeerConnector
-from headwater.broker.node.authorization import apply_acl_changes, authorizer_of, load_acls
+from headwater.broker.metrics.controller_metrics import (
+    ControllerSources,
+    QuorumControllerCounters,
+    controller_families,
+    quorum_controller_families,
+)
+from headwater.broker.metrics.metrics_listener import metrics_endpoint, metrics_port
+from headwater.broker.metrics.process_metrics import process_families
+from headwater.broker.metrics.prometheus_exposition import Family
+from headwater.broker.metrics.quorum_metrics import (
+    ReplicaSources,
+    applied_families,
+    raft_families,
+)
+from headwater.broker.metrics.request_metrics import connection_families, request_families
+from headwater.broker.metrics.runtime_metrics import GcPauses, runtime_families
+from headwater.broker.node.authorization import (
+    apply_acl_changes,
+    authorizer_of,
+    early_authorizer_of,
+    load_acls,
+)
 from headwater.broker.node.listeners import (
     advertised,
     network_settings,
     own_endpoints,
-    protocol_of,
 )
 from headwater.broker.node.tls_listeners import TlsListeners
+from headwater.broker.requests.quota_managers import QuotaManagers
+from headwater.broker.requests.request_counters import RequestCounters
 from headwater.common.exceptions import HeadwaterError, InvalidSetting, StorageError
 from headwater.common.ids import TopicId
+from headwater.common.latency_histogram import LatencyHistogram
 from headwater.common.settings.broker_settings import BrokerSettings
 from headwater.common.settings.quorum_settings import QuorumSettings
 from headwater.controller.quorum.quorum_controller import QuorumController
@@ -47,10 +75,12 @@ from headwater.metadata_store.raft.storage_formatter import BOOTSTRAP_FILE_NAME,
 from headwater.network import endpoint as listener_endpoint
 from headwater.network.event_loop import call_soon_from_threads
 from headwater.network.host_name import own_host_name
+from headwater.network.http_listener import HttpListener
 from headwater.network.peer import PeerSettings
 from headwater.network.request_service import ResponseSlot, ServedConnection
 from headwater.network.socket_server import SocketServer
 from headwater.network.system_clock import SystemClock, SystemRandom
+from headwater.protocol.api_key import ApiKey
 from headwater.raft.election_state import LeaderAndEpoch
 from headwater.raft.quorum_config import QuorumConfig
 from headwater.raft.raft_core import RaftIdentity
@@ -70,6 +100,7 @@ _log = logging.getLogger(__name__)
 _TICK_S: Final = 0.1
 _TICKS_PER_SWEEP: Final = 10
 _DRAIN_MS: Final = 1_000
+_NS_PER_S: Final = 1_000_000_000
 # A negative id marks a node that is known by its address only.
 _FIRST_BOOTSTRAP_ID: Final = -2
 
@@ -100,10 +131,35 @@ class ControllerServer:
         self._endpoints = _controller_endpoints(settings, config.quorum)
         self._tls = TlsListeners(settings, self._endpoints)
         self._request_timer = Timer()
+        self._logins = sasl_listeners_of(
+            settings,
+            self._endpoints,
+            clock=self._clock,
+            rng=self._random,
+            timer=self._request_timer,
+            image=self._image_for_authentication,
+        )
+        self._login = controller_login(
+            settings,
+            self._listener_name,
+            config.quorum.sasl_mechanism_controller_protocol,
+            self._random,
+        )
+        self._authorizer = authorizer_of(settings)
+        self._local_image: ClusterImage | None = None
+        # The end of this replica's log at its start.
+        self._first_end_offset = 0
+        self._quota_managers = self._new_quota_managers()
         self._directory = metadata_log_directory(settings, config.quorum)
         self._resources = ExitStack()
         self._ticks = 0
+        self._counters = QuorumControllerCounters()
+        self._metrics_port: HttpListener | None = None
+        # How late ticks are: the time that any callback waits for the loop.
+        self._loop_delay = LatencyHistogram()
+        metrics_endpoint(settings)
         self._timer: asyncio.TimerHandle | None = None
+        self._has_warned = False
         self._leader_changed = asyncio.Event()
         self.leader = LeaderAndEpoch(None, 0)
         self.broker: MetadataImageListener | None = None
@@ -136,8 +192,11 @@ class ControllerServer:
             service,
             now_ms=self._clock.steady_ms(),
             tls=self._tls.by_name,
+            authenticators=authenticators(self._logins, service),
         )
         bound = self.server.bind(self._endpoints)
+        # If the start fails; otherwise `stop` has done it.
+        self._resources.callback(self.server.close_listeners)
         self.raft = RaftManager(
             self._identity(meta, bound),
             self._directory / DIRECTORY_NAME,
@@ -157,11 +216,13 @@ class ControllerServer:
                     PeerSettings(),
                     self._tls.towards_brokers(settings, self._listener_name),
                 ),
+                log_in=self._login,
             ),
             listener=self,
             failed=self._disk_failed,
             broken=self._replica_broken,
         )
+        self._first_end_offset = self.raft.log.end_offset
         self.loader = MetadataLoader(
             self.cluster_id, self.raft.client, self.raft.log, on_commit=self._committed
         )
@@ -177,7 +238,8 @@ class ControllerServer:
             clock=self._clock,
             rng=self._random,
             timer=self._request_timer,
-            authorizer=authorizer_of(settings),
+            authorizer=early_authorizer_of(settings),
+            is_early_start=True,
             loader=self.loader,
             call_soon=self._loop.call_soon,
             receive=self.raft.receive,
@@ -188,18 +250,66 @@ class ControllerServer:
             incarnation_id=random_uuid(self._random),
             endpoints=advertised(settings, bound, own_host_name),
             listener_name=self._listener_name,
-            send_request=self.raft.send_request,
+            send_request=self.raft.send_apart,
         )
-        service.apis = ControllerApis(
+        service.apis = self._apis = ControllerApis(
             self.services,
             self.raft.client,
             cluster_id=self.cluster_id,
             listener_name=self._listener_name,
         )
+        if self._logins:
+            self._local_image = self._read_local_image()
+        self._open_metrics()
         self.raft.start()
         self.server.start()
         self._tick()
+        if self._metrics_port is not None:
+            self._metrics_port.start()
+            _log.info("Serving metrics at http://%s/metrics", self._metrics_port.endpoint.address)
         return bound
+
+    def _open_metrics(self) -> None:
+        """Bind the metrics port; the broker of the same process has one for both."""
+        self._metrics_port = metrics_port(
+            self._loop,
+            self._config.static.settings,
+            self._families,
+            now_ms=self._clock.steady_ms(),
+        )
+        if self._metrics_port is not None:
+            self._resources.callback(self._metrics_port.close)
+            self._gc_pauses = GcPauses()
+            self._resources.callback(self._gc_pauses.close)
+
+    def _families(self) -> list[Family]:
+        """All metrics of a node that is only a controller."""
+        return [
+            *self.controller_families(),
+            *raft_families(self.metric_sources),
+            *request_families(self._apis.counters),
+            *connection_families(self.server),
+            *runtime_families(self._gc_pauses, lambda: self._loop_delay),
+            *process_families(),
+        ]
+
+    def controller_families(self) -> Iterator[Family]:
+        """Metrics under the names of Kafka's `KafkaController`."""
+        sources = ControllerSources(
+            image=lambda: self.loader.image, is_active=lambda: self.services.is_controller
+        )
+        yield from controller_families(sources)
+        yield from quorum_controller_families(sources, self._counters)
+        yield from applied_families(self.metric_sources)
+
+    @property
+    def metric_sources(self) -> ReplicaSources:
+        return ReplicaSources(
+            client=self.raft.client,
+            metrics=self.raft.driver.metrics,
+            loader=self.loader,
+            now_ms=self.raft.now_ms,
+        )
 
     async def stop(self) -> None:
         """Hand over leadership, answer pending requests, sync and close the log."""
@@ -266,7 +376,38 @@ class ControllerServer:
 
     def _bootstrap_records(self) -> list[MetadataRecord]:
         content = read_whole(self._disk, self._directory / BOOTSTRAP_FILE_NAME)
-        return [] if content is None else records_in(content)
+        if content is not None:
+            return records_in(content)
+        if self.raft.log.end_offset == 0:
+            # Its first records are in that file: without them this would be another cluster.
+            raise StorageError(
+                f"no {BOOTSTRAP_FILE_NAME} in {self._directory}, and its metadata log is empty; "
+                "format the directory with headwater storage format"
+            )
+        return []
+
+    def _image_for_authentication(self) -> ClusterImage:
+        """The image that has the SCRAM credentials.
+
+        Note: a controller learns only from the leader what is committed, and needs credentials to
+        find the leader. Until then it uses all records of its own log: those after its snapshot may
+        have a new password.
+        """
+        return self.loader.image if self._local_image is None else self._local_image
+
+    def _read_local_image(self) -> ClusterImage:
+        """The image of this replica's snapshot and log, or else of `bootstrap.checkpoint`."""
+        log = self.raft.log
+        loader = MetadataLoader(self.cluster_id, self.raft.client, log)
+        if log.latest_snapshot_id is not None:
+            loader.load_snapshot(log.latest_snapshot_id)
+        start_offset = max(log.start_offset, loader.end.offset)
+        if start_offset < log.end_offset:
+            loader.commit(start_offset, log.end_offset)
+        return loader.image if loader.has_records else self.writer.bootstrap_image(loader.image)
+
+    def _new_quota_managers(self) -> QuotaManagers:
+        return QuotaManagers(self._config.static.settings, self._clock, self._request_timer)
 
     def _maybe_snapshot(self) -> None:
         """Take a snapshot after many bytes of records; then clean the log."""
@@ -285,14 +426,27 @@ class ControllerServer:
 
     def _tick(self) -> None:
         self._ticks += 1
+        if self._timer is not None:
+            late_s = self._loop.time() - self._timer.when()
+            self._loop_delay.record(int(late_s * _NS_PER_S))
         now_ms = self._clock.steady_ms()
         self.raft.sweep()
         self._request_timer.expire(now_ms)
         if self.services.quorum_controller is not None:
-            self.services.quorum_controller.expire_sessions()
+            timed_out = self.services.quorum_controller.expire_sessions()
+            self._counters.timed_out_brokers += timed_out
         self._registration.maybe_register(now_ms)
+        if self.raft.client.has_inconsistent_cluster_id and not self._has_warned:
+            self._has_warned = True
+            _log.error(
+                "The other controllers belong to another cluster: cluster_id=%s directory=%s",
+                self.cluster_id,
+                self._directory,
+            )
         if self._ticks % _TICKS_PER_SWEEP == 0:
             self.server.sweep(now_ms)
+            if self._metrics_port is not None:
+                self._metrics_port.sweep(now_ms)
         self._timer = self._loop.call_later(_TICK_S, self._tick)
 
     def _disk_failed(self, error: StorageError) -> None:
@@ -306,7 +460,10 @@ class ControllerServer:
 
     def handle_commit(self, start_offset: int, end_offset: int) -> None:
         changes = self.loader.commit(start_offset, end_offset)
-        apply_acl_changes(self.services.authorizer, changes)
+        apply_acl_changes(self._authorizer, changes)
+        self._end_early_start()
+        if self._quota_managers.changed(changes):
+            self.services.quotas = self._quota_managers.in_force
         self.writer.committed(end_offset)
         if self.broker is not None:
             self.broker.log_advanced()
@@ -316,11 +473,33 @@ class ControllerServer:
         before = self.loader.image.acls
         self.loader.load_snapshot(snapshot_id)
         gone = [each for each in before if each not in self.loader.image.acls]
-        apply_acl_changes(self.services.authorizer, [AclsReplaced(each, NO_ACLS) for each in gone])
-        load_acls(self.services.authorizer, self.loader.image)
+        apply_acl_changes(self._authorizer, [AclsReplaced(each, NO_ACLS) for each in gone])
+        load_acls(self._authorizer, self.loader.image)
+        self._end_early_start()
+        self._quota_managers = self._new_quota_managers()
+        self._quota_managers.load(self.loader.image)
+        self.services.quotas = self._quota_managers.in_force
         if self.broker is not None:
             self.broker.snapshot_loaded(self.loader.image, snapshot_id.offset - 1)
         _log.info("Loaded snapshot: offset=%d epoch=%d", snapshot_id.offset, snapshot_id.epoch)
+
+    def _end_early_start(self) -> None:
+        """Use the ACLs and credentials of the image, once it is complete.
+
+        It has to have all that the log had at the start. A snapshot alone is not enough, nor a part
+        of a transaction: an ACL or a password may have changed after it. Before, only super users
+        are authorized.
+        """
+        known_end = min(self._first_end_offset, self.raft.log.end_offset)
+        is_complete = (
+            self.loader.has_records
+            and not self.loader.is_in_transaction
+            and self.loader.end.offset >= known_end
+        )
+        if self.services.is_early_start and is_complete:
+            self.services.is_early_start = False
+            self.services.authorizer = self._authorizer
+            self._local_image = None
 
     def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
         self.leader = leader
@@ -331,6 +510,8 @@ class ControllerServer:
             active.stop()
         if self.writer.image is not None:
             self._become_active(leader.epoch)
+        if leader.leader_id is not None:
+            self._counters.new_active_controllers += 1
         self._leader_changed.set()
         if self.broker is not None:
             self.broker.controller_changed()
@@ -375,6 +556,13 @@ class _LateService:
 
     apis: ControllerApis
 
+    @property
+    def counters(self) -> Mapping[ApiKey, RequestCounters]:
+        return self.apis.counters
+
+    def handle_api_versions(self, slot: ResponseSlot, frame: memoryview) -> None:
+        self.apis.handle_api_versions(slot, frame)
+
     def serve(self, slot: ResponseSlot, frame: memoryview) -> None:
         self.apis.serve(slot, frame)
 
@@ -413,7 +601,7 @@ def static_voters(quorum: QuorumSettings, listener_name: str) -> VoterSet:
 def _controller_endpoints(
     settings: BrokerSettings, quorum: QuorumSettings
 ) -> list[listener_endpoint.Endpoint]:
-    """The listeners of a controller; InvalidSetting for others and for SASL."""
+    """The listeners of a controller; InvalidSetting for others."""
     names = [each.upper() for each in quorum.controller_listener_names]
     endpoints = own_endpoints(settings)
     for endpoint in endpoints:
@@ -422,8 +610,6 @@ def _controller_endpoints(
                 f"listeners has {endpoint.name}, which is not in controller.listener.names; a "
                 "node with process.roles=controller has no other listeners"
             )
-        if protocol_of(settings, endpoint.name).is_sasl:
-            raise InvalidSetting(f"listener {endpoint.name}: SASL is not supported by controllers")
     if names[0] not in [each.name for each in endpoints]:
         raise InvalidSetting(f"controller.listener.names has {names[0]}, which is not in listeners")
     return endpoints

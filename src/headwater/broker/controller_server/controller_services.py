@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from headwater.broker.requests.api_routes import CONTROLLER_APIS, QUORUM_ADMIN_APIS
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.quota_managers import QuotaManagers
 from headwater.common.exceptions import ControllerFenced
 from headwater.common.ids import NodeId
 from headwater.common.ports import Clock, Random
@@ -43,8 +44,10 @@ class ControllerServices:
     receive: Callable[[Message, Callable[[Message], None]], None]
     # None while another node leads the quorum.
     quorum_controller: QuorumController | None = None
-    # The quotas of brokers do not apply on the controller listener.
-    quotas: None = None
+    # Of these only the controller mutation quota applies here; None while there are no quotas.
+    quotas: QuotaManagers | None = None
+    # Whether the ACLs may not all be known yet, so that only super users are authorized.
+    is_early_start: bool = False
 
     @property
     def settings(self) -> BrokerSettings:

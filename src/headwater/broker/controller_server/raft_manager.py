@@ -106,7 +106,7 @@ class RaftManager:
         self.driver = RaftDriver(
             self.client, io=self, listener=listener, failed=failed, broken=broken
         )
-        self._channels: dict[Node, InterBrokerChannel] = {}
+        self._channels: dict[tuple[Node, bool], InterBrokerChannel] = {}
         self._client_id = f"raft-client-{identity.key.id}"
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
@@ -165,6 +165,17 @@ class RaftManager:
             then(StorageError(f"quorum-state was not written: {error}"))
 
     def send_request(self, node: Node, message: Message, then: Responded) -> None:
+        self._send(node, message, then, is_apart=False)
+
+    def send_apart(self, node: Node, message: Message, then: Responded) -> None:
+        """Send a request that is answered after a commit on a connection of its own.
+
+        Note: requests of a connection are served one after the other. A fetch behind this request
+        would wait for a commit that waits for that fetch.
+        """
+        self._send(node, message, then, is_apart=True)
+
+    def _send(self, node: Node, message: Message, then: Responded, *, is_apart: bool) -> None:
         deadline_ms = self._tools.clock.steady_ms() + self._config.request_timeout_ms
         asked = InterBrokerRequest(
             message,
@@ -174,7 +185,7 @@ class RaftManager:
         )
         if self._is_closed:
             return
-        self._channel(node).send_request(asked)
+        self._channel(node, is_apart=is_apart).send_request(asked)
 
     def poll_at(self, due_ms: int) -> None:
         if self._timer is not None:
@@ -188,8 +199,8 @@ class RaftManager:
         _log.debug("Request to controller failed: node=%s error=%s", node, error)
         then(None)
 
-    def _channel(self, node: Node) -> InterBrokerChannel:
-        channel = self._channels.get(node)
+    def _channel(self, node: Node, *, is_apart: bool) -> InterBrokerChannel:
+        channel = self._channels.get((node, is_apart))
         if channel is None:
             endpoint = BrokerEndpoint(listener="", host=node.host, port=node.port)
             channel = InterBrokerChannel(
@@ -200,7 +211,7 @@ class RaftManager:
                 client_id=self._client_id,
                 log_in=self._tools.log_in,
             )
-            self._channels[node] = channel
+            self._channels[node, is_apart] = channel
         return channel
 
 

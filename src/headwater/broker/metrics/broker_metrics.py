@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from headwater.broker.metrics.controller_metrics import controller_families
 from headwater.broker.metrics.coordinator_metrics import coordinator_families
 from headwater.broker.metrics.prometheus_exposition import (
     Family,
@@ -22,7 +21,11 @@ from headwater.broker.metrics.prometheus_exposition import (
     gauge,
     histogram,
 )
-from headwater.broker.metrics.request_metrics import login_families, request_families
+from headwater.broker.metrics.request_metrics import (
+    connection_families,
+    login_families,
+    request_families,
+)
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.request_counters import RequestCounters
 from headwater.common.latency_histogram import LatencyHistogram
@@ -58,7 +61,6 @@ class MetricSources:
 def broker_families(watched: MetricSources) -> list[Family]:
     return [
         *request_families(watched.requests),
-        *controller_families(watched.broker),
         *_of_topics(watched.broker),
         *_of_partitions(watched.broker),
         *_of_logs(watched.broker),
@@ -67,7 +69,7 @@ def broker_families(watched: MetricSources) -> list[Family]:
         *_of_waiting(watched.broker),
         *coordinator_families(watched.broker),
         *_of_cleaner(watched.cleaner),
-        *_of_connections(watched.server),
+        *connection_families(watched.server),
         *login_families(watched.logins),
     ]
 
@@ -242,6 +244,29 @@ def _of_reads(broker: Broker) -> Iterator[Family]:
         lambda: ranges.cold_bytes_under_way,
     )
 
+    def queues() -> list[Sample]:
+        return [
+            Sample(value=value, labels=(("logDirectory", str(directory)), ("state", state)))
+            for directory, queue in ranges.queues.items()
+            for state, value in (
+                ("waiting", queue.waiting_count),
+                ("reading", queue.reads_under_way),
+            )
+        ]
+
+    yield Family(
+        name="headwater_cold_reads",
+        kind="gauge",
+        doc="Reads from disk by log directory, queued and in progress.",
+        samples=queues,
+    )
+    yield Family(
+        name="headwater_cold_reads_merged_total",
+        kind="counter",
+        doc="Reads from disk that were answered with the bytes of another consumer's read.",
+        samples=lambda: [Sample(value=ranges.merged_count)],
+    )
+
 
 def _of_waiting(broker: Broker) -> Iterator[Family]:
     sessions = broker.sessions
@@ -284,37 +309,4 @@ def _of_cleaner(cleaner: LogCleaner | None) -> Iterator[Family]:
         "kafka_log_logcleaner_busy",
         "Whether the log cleaner is compacting a log (0 or 1).",
         lambda: int(cleaner.is_busy),
-    )
-
-
-def _of_connections(server: SocketServer) -> Iterator[Family]:
-    def connections() -> Iterator[Sample]:
-        counts = {endpoint.name: 0 for endpoint in server.endpoints}
-        for connection in server.connections:
-            counts[connection.address.listener] += 1
-        for listener, count in counts.items():
-            yield Sample(value=count, labels=(("listener", listener),))
-
-    yield Family(
-        name="kafka_server_socketserver_connections",
-        kind="gauge",
-        doc="Open connections by listener.",
-        samples=connections,
-    )
-
-    def failed_handshakes() -> Iterator[Sample]:
-        for name in (endpoint.name for endpoint in server.endpoints):
-            count = server.failed_handshakes.get(name, 0)
-            yield Sample(value=count, labels=(("listener", name),))
-
-    yield Family(
-        name="kafka_server_socketserver_failed_handshakes_total",
-        kind="counter",
-        doc="Failed TLS handshakes by listener.",
-        samples=failed_handshakes,
-    )
-    yield gauge(
-        "kafka_server_socketserver_unansweredrequests",
-        "Requests received and not yet answered.",
-        lambda: sum(connection.unanswered_count for connection in server.connections),
     )

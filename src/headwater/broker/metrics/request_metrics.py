@@ -1,10 +1,16 @@
-"""Metrics of requests by API, and of authentications by listener."""
+"""Metrics of requests by API, and of authentications and connections by listener."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from headwater.broker.metrics.prometheus_exposition import Family, Sample, histogram_samples
+from headwater.broker.metrics.prometheus_exposition import (
+    Family,
+    Sample,
+    gauge,
+    histogram_samples,
+)
 from headwater.broker.requests.request_counters import RequestCounters
+from headwater.network.socket_server import SocketServer
 from headwater.protocol.api_key import ApiKey
 from headwater.protocol.api_table import APIS
 
@@ -86,3 +92,36 @@ def request_families(requests: Mapping[ApiKey, RequestCounters]) -> Iterator[Fam
 
 def _request(key: ApiKey) -> tuple[str, str]:
     return ("request", APIS[key].name)
+
+
+def connection_families(server: SocketServer) -> Iterator[Family]:
+    def connections() -> Iterator[Sample]:
+        counts = {endpoint.name: 0 for endpoint in server.endpoints}
+        for connection in server.connections:
+            counts[connection.address.listener] += 1
+        for listener, count in counts.items():
+            yield Sample(value=count, labels=(("listener", listener),))
+
+    yield Family(
+        name="kafka_server_socketserver_connections",
+        kind="gauge",
+        doc="Open connections by listener.",
+        samples=connections,
+    )
+
+    def failed_handshakes() -> Iterator[Sample]:
+        for name in (endpoint.name for endpoint in server.endpoints):
+            count = server.failed_handshakes.get(name, 0)
+            yield Sample(value=count, labels=(("listener", name),))
+
+    yield Family(
+        name="kafka_server_socketserver_failed_handshakes_total",
+        kind="counter",
+        doc="Failed TLS handshakes by listener.",
+        samples=failed_handshakes,
+    )
+    yield gauge(
+        "kafka_server_socketserver_unansweredrequests",
+        "Requests received and not yet answered.",
+        lambda: sum(connection.unanswered_count for connection in server.connections),
+    )

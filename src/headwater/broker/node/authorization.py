@@ -28,6 +28,16 @@ def authorizer_of(settings: BrokerSettings) -> Authorizer:
     )
 
 
+def early_authorizer_of(settings: BrokerSettings) -> Authorizer:
+    """Return the authorizer of a controller that has not read the ACLs yet.
+
+    As in Kafka, only super users are authorized: a resource may have ACLs that are still unknown.
+    """
+    if not settings.authorizer_class_name:
+        return AllowAll()
+    return AclAuthorizer(super_users=split_principals(settings.super_users))
+
+
 def load_acls(authorizer: Authorizer, image: ClusterImage) -> None:
     """Load all ACLs at startup, before any request is served."""
     apply_acl_changes(authorizer, [AclsReplaced(*each) for each in image.acls.items()])

@@ -14,7 +14,7 @@ import asyncio
 import base64
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from headwater.broker.coordinators.group_lag_sampler import GroupLagSampler
 from headwater.broker.coordinators.producer_id_manager import ProducerIdManager
 from headwater.broker.handlers.data.metadata_response import MetadataResponses
 from headwater.broker.metrics.broker_metrics import MetricSources, broker_families
+from headwater.broker.metrics.controller_metrics import ControllerSources, controller_families
 from headwater.broker.metrics.coordinator_metrics import lag_families
 from headwater.broker.metrics.metrics_listener import metrics_endpoint, metrics_port
 from headwater.broker.metrics.process_metrics import process_families
@@ -72,7 +73,7 @@ from headwater.storage.cleaner.cleaner_process import CleanerProcess
 from headwater.storage.cleaner.log_cleaner import LogCleaner
 from headwater.storage.io.cold_read import OsColdRead
 from headwater.storage.io.disk import Disk
-from headwater.storage.io.file_range_reader import FileRangeReader
+from headwater.storage.io.file_range_reader import ColdReadLimits, FileRangeReader
 from headwater.storage.io.open_files import OpenFiles
 from headwater.storage.io.os_disk import OsDisk
 from headwater.storage.io.page_cache_residency import (
@@ -86,11 +87,13 @@ from headwater.storage.log_manager import meta_properties
 from headwater.storage.log_manager.directory_lock import DirectoryLock
 from headwater.storage.log_manager.log_directory import DirectoryTools
 from headwater.storage.log_manager.log_manager import LogManager
+from headwater.storage.log_manager.recovery_threads import RecoveryThreads
 
 _log = logging.getLogger(__name__)
 
 _DRAIN_MS: Final = 5_000
 _CLUSTER_ID_BYTES: Final = 16
+_CLEANER_THREADS_MAX: Final = 1_000
 
 
 class Node(ABC):
@@ -160,7 +163,12 @@ class Node(ABC):
             self._cleaner.stop()
         # Jobs end, and their results reach the loop, before the logs are closed. A job that submits
         # another one then runs it at once, on the loop.
-        for executor in (self._cleaner_executor, self._validation_executor, self._executor):
+        for executor in (
+            self._cleaner_executor,
+            self._validation_executor,
+            self._cold_read_executor,
+            self._executor,
+        ):
             executor.shutdown()
             await asyncio.to_thread(executor.close)
         await asyncio.sleep(0)
@@ -238,8 +246,19 @@ class Node(ABC):
             name="headwater-validation",
         )
         self._resources.callback(self._validation_executor.close)
-        # Cleaning a log may take hours.
-        self._cleaner_executor = ThreadExecutor(1, call_soon_from_threads(self._loop))
+        # As many threads as reads may be in progress: a slow disk holds up no other one, nor
+        # flushes and checkpoints.
+        self._cold_read_executor = ThreadExecutor(
+            self._static.settings.headwater_cold_reads_per_data_dir_max * len(self._paths),
+            call_soon_from_threads(self._loop),
+            name="headwater-cold-read",
+        )
+        self._resources.callback(self._cold_read_executor.close)
+        # Cleaning a log may take hours. The cleaner obeys log.cleaner.threads, which may change;
+        # threads start only when they are needed.
+        self._cleaner_executor = ThreadExecutor(
+            _CLEANER_THREADS_MAX, call_soon_from_threads(self._loop), name="headwater-cleaner"
+        )
         self._resources.callback(self._cleaner_executor.close)
         image = await self._open_store()
         load_acls(self._authorizer, image)
@@ -274,6 +293,7 @@ class Node(ABC):
             executor=self._executor,
             rng=self._rng,
             settings_for=lambda topic: self._partitions.settings_of(topic),
+            recovery=RecoveryThreads(self._static.settings.num_recovery_threads_per_data_dir),
         )
         self._directories = LogManager(self._paths, tools, settings)
         replicas = self._replicas()
@@ -312,9 +332,13 @@ class Node(ABC):
             partitions=self._partitions,
             ranges=FileRangeReader(
                 residency,
-                self._executor,
+                self._cold_read_executor,
                 OsColdRead(),
-                cold_limit_bytes=settings.headwater_cold_read_bytes_max,
+                limits=ColdReadLimits(
+                    total_bytes=settings.headwater_cold_read_bytes_max,
+                    reads_per_directory=settings.headwater_cold_reads_per_data_dir_max,
+                    directory_count=len(self._paths),
+                ),
                 page_cache_read=page_cache_read,
             ),
             sessions=FetchSessionCache(
@@ -411,6 +435,15 @@ class Node(ABC):
         if self._cleaner is not None:
             self._cleaner.configure(settings.storage())
 
+    def _controller_families(self) -> Iterable[Family]:
+        """Metrics of the controller in this process and of its metadata store."""
+        return controller_families(
+            ControllerSources(
+                image=lambda: self.broker.image,
+                is_active=lambda: self.broker.controller_access.controller is not None,
+            )
+        )
+
     def _families(self) -> list[Family]:
         """Collect all metrics for a scrape."""
         watched = MetricSources(
@@ -425,6 +458,7 @@ class Node(ABC):
         assert tasks is not None, "the metrics port opens after the background tasks have started"
         return [
             *broker_families(watched),
+            *self._controller_families(),
             *lag_families(self._group_lag),
             *quota_families(self._throttling, self.server.throttled_connections),
             *runtime_families(self._gc_pauses, lambda: tasks.loop_delay),

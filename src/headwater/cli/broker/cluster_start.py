@@ -1,4 +1,4 @@
-"""`headwater cluster start`: run brokers on ZooKeeper or KRaft until Ctrl-C.
+"""`headwater cluster start`: run brokers on KRaft or ZooKeeper until Ctrl-C.
 
 Note: a broker that exits is reported but not restarted, so that broker failures can be tried out.
 ZooKeeper keeps running after the last broker has exited, because brokers may have been restarted
@@ -26,6 +26,7 @@ CANNOT_START = 2
 ALL_ENDED = 1
 
 _READY = b"headwater ready"
+_ERROR = "headwater: "
 _WATCH_INTERVAL_S = 0.3
 
 
@@ -43,17 +44,15 @@ def start(
     ] = 9092,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     zookeeper: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT", help="Use this ZooKeeper instead of starting one (host:port)."
-        ),
-    ] = None,
-    kraft: Annotated[
         bool,
         typer.Option(
-            "--kraft", help="Use a KRaft quorum of the first three brokers instead of ZooKeeper."
+            "--zookeeper", help="Start ZooKeeper, which needs Java, instead of a KRaft quorum."
         ),
     ] = False,
+    zookeeper_connect: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Use this ZooKeeper instead of a KRaft quorum."),
+    ] = None,
     first_id: Annotated[int, typer.Option(metavar="N", help="Node id of the first broker.")] = 0,
     option: Annotated[
         list[str] | None,
@@ -63,19 +62,20 @@ def start(
         bool, typer.Option("--strict", help="Fail to start on unknown settings.")
     ] = False,
 ) -> None:
-    """Start brokers, and ZooKeeper unless --kraft is given, and serve until Ctrl-C."""
+    """Start brokers with a KRaft quorum or ZooKeeper, and serve until Ctrl-C.
+
+    The first three brokers are also the controllers of the quorum; of one or two brokers only the
+    first is.
+    """
     from headwater.common.exceptions import HeadwaterError
 
-    if kraft and zookeeper is not None:
-        typer.echo("headwater: give only one of --kraft and --zookeeper", err=True)
-        raise typer.Exit(CANNOT_START)
     plan = _Plan(
         directory=directory.absolute(),
         host=host,
         ports=[base_port + number for number in range(brokers)],
         first_id=first_id,
-        zookeeper=zookeeper,
-        is_kraft=kraft,
+        zookeeper=zookeeper_connect,
+        is_kraft=not zookeeper and zookeeper_connect is None,
         options=option or [],
         is_strict=strict,
     )
@@ -128,6 +128,30 @@ class _Plan:
             self.properties_of(node_id).write_text(lines, encoding="utf-8")
             cluster.format(node_id, self.directory / f"broker-{node_id}")
 
+    def check_directory(self) -> None:
+        """Reject a directory with a cluster on the other metadata store."""
+        from headwater.broker.broker_server.local_cluster import QUORUM_FILE
+        from headwater.common.exceptions import WrongLogDirectory
+
+        has_quorum = (self.directory / QUORUM_FILE).exists()
+        if self.is_kraft and not has_quorum and self._has_zookeeper():
+            raise WrongLogDirectory(
+                f"{self.directory} has a cluster on ZooKeeper; add --zookeeper or give another "
+                "--dir"
+            )
+        if not self.is_kraft and has_quorum:
+            raise WrongLogDirectory(
+                f"{self.directory} has a cluster on KRaft; leave out --zookeeper or give another "
+                "--dir"
+            )
+
+    def _has_zookeeper(self) -> bool:
+        try:
+            described = json.loads((self.directory / "cluster.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            described = {}
+        return "zookeeper" in described or (self.directory / "zookeeper").exists()
+
     def properties_of(self, node_id: int) -> Path:
         return self.directory / f"broker-{node_id}.properties"
 
@@ -172,7 +196,10 @@ class _Broker:
     async def is_ready(self) -> bool:
         """Wait for the ready line; return False if the process exits first."""
         assert self._process.stdout is not None
-        return (await self._process.stdout.readline()).startswith(_READY)
+        if not (await self._process.stdout.readline()).startswith(_READY):
+            await self._process.wait()
+            return False
+        return True
 
     def report_exit(self) -> None:
         """Print that the process has exited, once."""
@@ -201,27 +228,49 @@ async def _run(plan: _Plan) -> int:
         asyncio.get_running_loop().add_signal_handler(each, end)
     from headwater.process.private_files import make_private
 
+    plan.check_directory()
     make_private(plan.directory)
     server, connect = await _zookeeper(plan)
     brokers: list[_Broker] = []
     try:
         for place in range(len(plan.ports)):
             brokers += [await _start_broker(plan, place, connect)]
-        ready = asyncio.gather(*(broker.is_ready() for broker in brokers))
+        ready = asyncio.ensure_future(_all_ready(brokers))
         await _first_of(asyncio.shield(ready), ended.wait())
         if not ended.is_set():
-            for broker, is_ready in zip(brokers, await ready, strict=True):
-                if not is_ready:
-                    log = plan.log_of(broker.node_id)
-                    typer.echo(
-                        f"headwater: broker {broker.node_id} did not start; see {log}", err=True
-                    )
-            if not all(await ready):
+            failed = await ready
+            if failed is not None:
+                typer.echo(_failure(plan, failed), err=True)
                 return CANNOT_START
             _announce(plan, server, connect, brokers)
         return await _watch(server, brokers, ended)
     finally:
         await _stop(server, brokers, killed)
+
+
+async def _all_ready(brokers: Sequence[_Broker]) -> _Broker | None:
+    """Wait until all brokers serve; return the first one that has exited instead.
+
+    The others may wait for it, if they need its vote.
+    """
+
+    async def failed(broker: _Broker) -> _Broker | None:
+        return None if await broker.is_ready() else broker
+
+    for each in asyncio.as_completed([failed(broker) for broker in brokers]):
+        found = await each
+        if found is not None:
+            return found
+    return None
+
+
+def _failure(plan: _Plan, broker: _Broker) -> str:
+    """Say why a broker did not start: the last error in its log."""
+    log = plan.log_of(broker.node_id)
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    reasons = [each.removeprefix(_ERROR) for each in lines if each.startswith(_ERROR)]
+    reason = f": {reasons[-1]}" if reasons else ""
+    return f"headwater: broker {broker.node_id} did not start{reason}; see {log}"
 
 
 async def _zookeeper(plan: _Plan) -> tuple[Server | None, str]:
@@ -280,7 +329,8 @@ def _store(plan: _Plan, connect: str) -> str:
         return f"ZooKeeper {connect}"
     from headwater.broker.broker_server.local_cluster import QUORUM_TIMEOUTS
 
-    timeouts = " ".join(f"{name}={text}" for name, text in QUORUM_TIMEOUTS.items())
+    given = dict(each.partition("=")[::2] for each in plan.options)
+    timeouts = " ".join(f"{name}={given.get(name, text)}" for name, text in QUORUM_TIMEOUTS.items())
     return f"KRaft {timeouts}"
 
 

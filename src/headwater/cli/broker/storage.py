@@ -38,7 +38,7 @@ def info(config: _ConfigFile) -> None:
 
     with_errors: list[str] = []
     try:
-        settings, quorum = _settings(config)
+        settings, quorum = node_settings(config)
         directories = _directories(settings, quorum)
         typer.echo("Found log directories:" if len(directories) > 1 else "Found log directory:")
         for each in directories:
@@ -126,7 +126,7 @@ def format_directories(
     from headwater.storage.io.os_disk import OsDisk
 
     try:
-        settings, quorum = _settings(config)
+        settings, quorum = node_settings(config)
         overrides = dict(_feature(each) for each in feature or ())
         controllers = None
         if initial_controllers is not None:
@@ -149,12 +149,12 @@ def format_directories(
                 node_id=settings.node_id,
                 cluster_id=cluster_id,
                 directories=tuple(directories),
-                metadata_directory=_metadata_directory(settings, quorum),
+                metadata_directory=metadata_directory(settings, quorum),
                 features=feature_levels(release_version, overrides),
                 scram=tuple(_scram(each) for each in add_scram or ()),
                 controller_listener=_controller_listener(quorum),
                 initial_controllers=controllers,
-                standalone=_own_address(settings, quorum) if standalone else None,
+                standalone=controller_address(settings, quorum) if standalone else None,
                 ignores_formatted=ignore_formatted,
             ),
             disk=OsDisk(),
@@ -167,7 +167,7 @@ def format_directories(
         typer.echo(line)
 
 
-def _settings(config: Path) -> "tuple[BrokerSettings, QuorumSettings]":
+def node_settings(config: Path) -> "tuple[BrokerSettings, QuorumSettings]":
     from headwater.cli.broker.start import read_properties
     from headwater.common.settings.quorum_settings import parse_quorum_settings
     from headwater.common.settings.server_properties import controller_properties
@@ -182,13 +182,13 @@ def _settings(config: Path) -> "tuple[BrokerSettings, QuorumSettings]":
     return StaticConfig.parse(controller_properties(texts).texts).settings, quorum
 
 
-def _metadata_directory(settings: "BrokerSettings", quorum: "QuorumSettings") -> Path:
+def metadata_directory(settings: "BrokerSettings", quorum: "QuorumSettings") -> Path:
     return Path(quorum.metadata_log_dir or (settings.log_dirs or (settings.log_dir,))[0])
 
 
 def _directories(settings: "BrokerSettings", quorum: "QuorumSettings") -> list[Path]:
     paths = [Path(each) for each in settings.log_dirs or (settings.log_dir,)]
-    metadata = _metadata_directory(settings, quorum)
+    metadata = metadata_directory(settings, quorum)
     return sorted({*paths, metadata})
 
 
@@ -197,7 +197,7 @@ def _controller_listener(quorum: "QuorumSettings") -> str | None:
     return names[0].upper() if names else None
 
 
-def _own_address(settings: "BrokerSettings", quorum: "QuorumSettings") -> tuple[str, int]:
+def controller_address(settings: "BrokerSettings", quorum: "QuorumSettings") -> tuple[str, int]:
     """Where this controller listens, for the other nodes."""
     from headwater.network.endpoint import parse_endpoints
     from headwater.network.host_name import own_host_name

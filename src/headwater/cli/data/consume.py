@@ -18,6 +18,16 @@ import typer
 from headwater.cli.completion import group_names, topic_names
 from headwater.cli.data.command_clients import console_settings
 from headwater.cli.data.line_records import unescaped
+from headwater.cli.data.registered_values import (
+    AUTO,
+    Decode,
+    KeyFormat,
+    RegisteredDecoder,
+    Registry,
+    ValueFormat,
+    expect_registry,
+    registry_of,
+)
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
@@ -29,13 +39,16 @@ from headwater.cli.terminal import (
     exit_on_error,
     is_terminal,
     pairs,
+    print_error,
 )
 from headwater.cli.times import timestamp_ms
 
 if TYPE_CHECKING:
     from headwater.client import Consumer, ConsumerRecord, TopicPartition
+    from headwater.client.schema_registry import SchemaRegistry
 
 _POLL_S = 0.5
+_FAILURES_SHOWN = 10
 _FIELDS: dict[str, Callable[["ConsumerRecord"], bytes]] = {
     "%t": lambda record: record.topic.encode(),
     "%p": lambda record: b"%d" % record.partition,
@@ -100,6 +113,9 @@ def consume(
             "%v value, %h headers.",
         ),
     ] = r"%v\n",
+    registry: Registry = None,
+    value_format: ValueFormat = AUTO,
+    key_format: KeyFormat = AUTO,
     setting: Annotated[
         list[str] | None,
         typer.Option("--setting", "-s", help="Consumer setting, name=value; repeatable."),
@@ -108,7 +124,11 @@ def consume(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print records of a topic. By default starts at the end of the topic."""
+    """Print records of a topic. By default starts at the end of the topic.
+
+    If a schema registry is known, keys and values with a schema id are printed as JSON. What
+    cannot be decoded is printed as it is, reported on standard error, and the exit code is 1.
+    """
     from headwater.client import Consumer
     from headwater.client.consumer.consumer_settings import ConsumerSettings
 
@@ -129,7 +149,13 @@ def consume(
     write = _as_json if as_json else _formatted(fmt, null_marker.encode())
     output = binary_output()
     _expect_topic(bootstrap, command_config, topic, partition or [])
-    with exit_on_error(), Consumer(settings) as consumer:
+    with (
+        exit_on_error(),
+        registry_of(registry, command_config) as known,
+        Consumer(settings) as consumer,
+    ):
+        expect_registry(known, (value_format, key_format))
+        decoded = None if known is None else _Decoded(known, key_format, value_format)
         if group is not None:
             consumer.subscribe([topic])
             ends = None
@@ -142,8 +168,43 @@ def consume(
             closing(_records(consumer, output, max_records, timeout, ends)) as records,
         ):
             for record in records:
-                output.write(write(record))
+                output.write(write(record if decoded is None else decoded(record)))
         output.flush()
+    if decoded is not None and decoded.failures:
+        raise typer.Exit(1)
+
+
+class _Decoded:
+    """Decode keys and values; keep what does not decode unchanged."""
+
+    def __init__(self, registry: "SchemaRegistry", key_format: str, value_format: str) -> None:
+        from headwater.client.errors import SerializationFailed
+
+        decoder = RegisteredDecoder(registry)
+        self._key = decoder.decoder(key_format)
+        self._value = decoder.decoder(value_format)
+        self._failure = SerializationFailed
+        self.failures = 0
+
+    def __call__(self, record: "ConsumerRecord") -> "ConsumerRecord":
+        return record._replace(
+            key=self._field(record, "key", record.key, self._key),
+            value=self._field(record, "value", record.value, self._value),
+        )
+
+    def _field(self, record: "ConsumerRecord", name: str, raw: Any, decode: Decode) -> Any:
+        if not isinstance(raw, bytes):
+            return raw
+        try:
+            return decode(raw)
+        except self._failure as error:
+            self.failures += 1
+            if self.failures <= _FAILURES_SHOWN:
+                place = f"{record.topic}-{record.partition} offset {record.offset}"
+                print_error(f"{place}: cannot decode the {name}: {error}", error)
+            elif self.failures == _FAILURES_SHOWN + 1:
+                print_error("further records that cannot be decoded are not reported")
+            return raw
 
 
 @contextmanager

@@ -45,6 +45,7 @@ Settings = Annotated[
     typer.Option("--setting", "-s", help="Client setting, name=value; repeatable."),
 ]
 
+_IDLE_POLL_S: Final = 0.2
 _MEBIBYTE: Final = 1_048_576
 # Larger than the window of the codecs, so that repeated payloads do not compress.
 _POOL_BYTES: Final = 4 * _MEBIBYTE
@@ -110,7 +111,10 @@ def consume(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Consume records from the beginning as fast as possible and print the throughput."""
+    """Consume records from the beginning as fast as possible and print the throughput.
+
+    Ends after --records, or at the end that the topic had when the command started.
+    """
     from headwater.client import Consumer, TopicPartition
     from headwater.client.consumer.consumer_settings import ConsumerSettings
 
@@ -120,32 +124,40 @@ def consume(
     }
     settings = console_settings(ConsumerSettings, bootstrap, command_config, given)
     count = size_bytes = 0
+    is_read = False
+    wait = min(timeout, _IDLE_POLL_S)
     with admin_of(bootstrap, command_config) as admin:
         # The consumer would create a missing topic and wait for records.
         check_partitions(admin, [TopicPartition(topic, 0)])
     with exit_on_error(), Consumer(settings) as consumer:
-        consumer.assign([TopicPartition(topic, each) for each in consumer.partitions_for(topic)])
+        places = [TopicPartition(topic, each) for each in consumer.partitions_for(topic)]
+        consumer.assign(places)
+        ends = consumer.end_offsets(places)
         began = ended = time.perf_counter()
         with _progress("read", records) as advance:
             while count < records:
                 wanted = records - count
                 if table:
-                    found = consumer.poll_table(timeout).slice(0, wanted)
+                    found = consumer.poll_table(wait).slice(0, wanted)
                     got, more_bytes = found.num_rows, found.column("value").nbytes
                 else:
-                    polled = consumer.poll(timeout)[:wanted]
+                    polled = consumer.poll(wait)[:wanted]
                     got = len(polled)
                     more_bytes = sum(len(record.value or b"") for record in polled)
                 if not got:
-                    break
-                # A final poll that times out does not count.
+                    is_read = all(consumer.position(each) >= ends[each] for each in places)
+                    if is_read or time.perf_counter() - ended > timeout:
+                        break
+                    continue
+                # A final poll that finds nothing does not count.
                 ended = time.perf_counter()
                 count += got
                 size_bytes += more_bytes
                 advance(count)
         row = _figures(count, size_bytes, ended - began, ())
     if count < records:
-        line = f"headwater: received {count} of {records} records; no more within {timeout:g} s"
+        why = f"{topic} has no more" if is_read else f"no more within {timeout:g} s"
+        line = f"headwater: received {count} of {records} records; {why}"
         typer.echo(line, err=True)
     show([row], as_json=as_json, columns=list(row))
 

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,16 @@ import typer
 from headwater.cli.completion import topic_names
 from headwater.cli.data.command_clients import console_settings
 from headwater.cli.data.line_records import Headers, LineFormat, unescaped
+from headwater.cli.data.registered_values import (
+    AUTO,
+    RAW,
+    KeyFormat,
+    Registry,
+    ValueFormat,
+    encoder,
+    expect_registry,
+    registry_of,
+)
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
@@ -85,6 +96,20 @@ def produce(
     null_marker: Annotated[
         str | None, typer.Option(help="Text that stands for a null key, value or header value.")
     ] = None,
+    registry: Registry = None,
+    value_format: ValueFormat = AUTO,
+    key_format: KeyFormat = RAW,
+    value_schema: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Schema of values (.avsc, .json, .proto); default: the latest of TOPIC-value.",
+        ),
+    ] = None,
+    key_schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Schema of keys; default: the latest of TOPIC-key."),
+    ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option("--setting", "-s", help="Producer setting, name=value; repeatable."),
@@ -93,7 +118,11 @@ def produce(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send each line as a record. Exits with 1 if a record could not be sent."""
+    """Send each line as a record. Exits with 1 if a record could not be sent.
+
+    With --registry each value is JSON and is encoded with its schema. Keys are encoded if
+    --key-format or --key-schema is given.
+    """
     from headwater.client.producer.producer_settings import ProducerSettings
 
     if from_json and (key_separator or headers_separator or null_marker is not None):
@@ -112,6 +141,18 @@ def produce(
             typed_key=_typed(given, "key.serializer"),
             typed_value=_typed(given, "value.serializer"),
         )
+    is_value_encoded = registry is not None or value_schema is not None or value_format != AUTO
+    with exit_on_error(), registry_of(registry, command_config) as known:
+        expect_registry(known, (value_format, key_format))
+        if known is None and (value_schema or key_schema):
+            raise typer.BadParameter("a schema needs a registry: give --registry URL")
+        if known is not None and is_value_encoded and value_format != RAW:
+            value = encoder(known, f"{topic}-value", value_format, value_schema)
+            lines = replace(lines, typed_value=value)
+        if known is not None and (key_format != RAW or key_schema is not None):
+            of_key = AUTO if key_format == RAW else key_format
+            key = encoder(known, f"{topic}-key", of_key, key_schema)
+            lines = replace(lines, typed_key=key)
     _expect_partition(bootstrap, command_config, topic, partition)
     count, failure = _send(
         console_settings(

@@ -69,6 +69,16 @@ class LogDirFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumFacts:
+    """The metadata quorum of a KRaft cluster."""
+
+    has_leader: bool
+    voters: tuple[int, ...] = ()
+    lagging: tuple[int, ...] = ()
+    """Voters that have not followed the leader lately."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
     """What the brokers report."""
 
@@ -81,6 +91,8 @@ class ClusterFacts:
     """Partitions and producer ids of hanging transactions."""
     configs: Mapping[int, Mapping[str, str | None]] = field(default_factory=dict)
     log_dirs: tuple[LogDirFacts, ...] = ()
+    quorum: QuorumFacts | None = None
+    """None on ZooKeeper and on a standalone broker."""
 
 
 def cluster_findings(facts: ClusterFacts) -> list[Diagnosis]:
@@ -98,7 +110,9 @@ def cluster_findings(facts: ClusterFacts) -> list[Diagnosis]:
 
 
 def _brokers(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    if facts.controller is None:
+    if facts.quorum is not None:
+        yield from _quorum(facts.quorum)
+    elif facts.controller is None:
         yield Diagnosis(
             check="controller",
             severity=Severity.ERROR,
@@ -115,6 +129,28 @@ def _brokers(facts: ClusterFacts) -> Iterator[Diagnosis]:
             problem="registered, but does not answer",
             why="Clients that look for its partitions time out until its registration expires.",
             fix="check the broker's log and advertised.listeners; restart it",
+        )
+
+
+def _quorum(quorum: QuorumFacts) -> Iterator[Diagnosis]:
+    if not quorum.has_leader:
+        yield Diagnosis(
+            check="controller",
+            severity=Severity.ERROR,
+            subjects=("cluster",),
+            problem="no controller is active",
+            why="No leader is elected and no topic can be created or changed.",
+            fix="start controllers until a majority of the voters runs; see the controllers' logs",
+        )
+    if quorum.lagging:
+        spare = max(0, (len(quorum.voters) - 1) // 2 - len(quorum.lagging))
+        yield Diagnosis(
+            check="lagging-voters",
+            severity=Severity.WARNING,
+            subjects=_names("controller", quorum.lagging),
+            problem="does not follow the metadata log",
+            why=f"The quorum of {len(quorum.voters)} voters survives {spare} more failures.",
+            fix="restart it; if its disk is lost: headwater cluster quorum remove-voter, add-voter",
         )
 
 

@@ -12,6 +12,7 @@ from headwater.cli.doctor.cluster_checks import (
     GroupFacts,
     LogDirFacts,
     PartitionFacts,
+    QuorumFacts,
 )
 from headwater.cli.doctor.diagnosis import Unchecked
 from headwater.cli.terminal import outcomes_of
@@ -28,6 +29,7 @@ TopicConfigs = Mapping[str, Mapping[str, str | None]]
 _ONE_ANSWER_S: Final = 5.0
 # transaction.max.timeout.ms: a younger transaction may be slow, not hanging.
 _OPEN_MS: Final = 900_000
+_VOTER_LAG_MS: Final = 10_000
 _MIN_ISR: Final = "min.insync.replicas"
 _RETENTION: Final = "retention.ms"
 _CLEANUP: Final = "cleanup.policy"
@@ -64,9 +66,32 @@ def cluster_facts(
         groups=attempt("groups", lambda: _groups(admin, reader, configs, now_ms), ()),
         hanging=attempt("transactions", lambda: _hanging(admin, topics, now_ms), ()),
         configs=attempt("broker configs", lambda: _broker_configs(admin, live), {}),
+        quorum=attempt("quorum", lambda: _quorum(admin), None),
         log_dirs=attempt("log directories", lambda: _log_dirs(admin, live), ()),
     )
     return facts, unchecked
+
+
+def _quorum(admin: "Admin") -> QuorumFacts | None:
+    """Describe the metadata quorum; None for a cluster without one."""
+    from headwater.client.errors import KafkaTimeout, UnsupportedVersion
+
+    try:
+        found = admin.describe_metadata_quorum(timeout=_ONE_ANSWER_S)
+    except UnsupportedVersion:
+        return None
+    except KafkaTimeout:
+        # Brokers answer, and there is no leader that they could ask.
+        return QuorumFacts(has_leader=False)
+    caught_up = {each.replica_id: each.last_caught_up_timestamp for each in found.voters}
+    now_ms = max(caught_up.values(), default=0)
+    return QuorumFacts(
+        has_leader=True,
+        voters=tuple(sorted(caught_up)),
+        lagging=tuple(
+            each for each in sorted(caught_up) if now_ms - caught_up[each] > _VOTER_LAG_MS
+        ),
+    )
 
 
 def _answers(admin: "Admin", broker: int) -> bool:

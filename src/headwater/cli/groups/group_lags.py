@@ -1,6 +1,6 @@
 """Lag of groups by partition: committed offsets, end offsets and the next record."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from headwater.client import Admin, TopicPartition
     from headwater.client.admin.descriptions import GroupDescription, MemberDescription
     from headwater.client.consumer.lag_reader import LagReader
+
+DESCRIBED_MAX = 200
+"""Groups that `groups list` describes without --lag."""
 
 _LATEST = -1
 _EARLIEST = -2
@@ -68,6 +71,43 @@ def lag_rows(
             }
         )
     return rows
+
+
+def group_summaries(admin: "Admin", groups: Sequence[str]) -> dict[str, dict[str, object]]:
+    """Return assignor, members and lag of each group that can be described.
+
+    One ListOffsets request per leader answers for the partitions of all groups.
+    """
+    described, _ = outcomes_of(lambda: admin.describe_groups(groups) if groups else {})
+    committed = {name: _committed(admin, name) for name in described}
+    ends = end_offsets(admin, {place for places in committed.values() for place in places})
+    return {
+        name: {
+            "assignor": group.assignor,
+            "members": len(group.members),
+            "lag": _total_lag(committed[name], ends),
+        }
+        for name, group in described.items()
+    }
+
+
+def _committed(admin: "Admin", group: str) -> "dict[TopicPartition, int]":
+    from headwater.client.errors import KafkaError
+
+    try:
+        found = admin.list_group_offsets(group)
+    except KafkaError:
+        # The group was deleted meanwhile, or is not authorized.
+        return {}
+    return {place: at.offset for place, at in found.items() if at.offset >= 0}
+
+
+def _total_lag(
+    committed: "Mapping[TopicPartition, int]", ends: "Mapping[TopicPartition, int]"
+) -> int | None:
+    if not committed or any(place not in ends for place in committed):
+        return None
+    return sum(max(ends[place] - offset, 0) for place, offset in committed.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

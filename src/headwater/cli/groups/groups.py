@@ -4,8 +4,8 @@ Note: `reset-offsets` without `--execute` is a dry run, as in kafka-consumer-gro
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -29,6 +29,7 @@ from headwater.cli.terminal import (
     CommandConfig,
     admin_of,
     errors_of,
+    hint,
     outcomes_of,
     show,
     show_done,
@@ -38,6 +39,18 @@ from headwater.cli.terminal import (
 if TYPE_CHECKING:
     from headwater.client import Admin, TopicPartition
     from headwater.client.admin.descriptions import GroupDescription
+
+_SORTS: Final[Mapping[str, "Callable[[Mapping[str, object]], Any]"]] = {
+    "name": lambda row: row["group"],
+    "state": lambda row: row["state"],
+    "members": lambda row: -_number(row["members"]),
+    "lag": lambda row: -_number(row["lag"]),
+}
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else -1
+
 
 app = typer.Typer(no_args_is_help=True, help="Manage consumer groups and their offsets.")
 
@@ -64,23 +77,51 @@ def list_(
         list[str] | None,
         typer.Option("--type", help="List only groups of this type, such as consumer."),
     ] = None,
+    match: Annotated[
+        list[str] | None, typer.Option("--match", "-m", help="Only ids with this text; repeatable.")
+    ] = None,
+    sort: Annotated[
+        str, typer.Option("--sort", help="Sort by name, state, members or lag.")
+    ] = "name",
+    lag_of_all: Annotated[
+        bool, typer.Option("--lag", help="Show members and lag of any number of groups.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """List groups with their types and states."""
+    """List groups with their states, protocols, members and lag.
+
+    Lag is the sum over all partitions; it is unknown (-) if one of them has no leader. Above 200
+    groups, members and lag are shown for the first 200 only, unless --lag is given.
+    """
+    from headwater.cli.groups.group_lags import DESCRIBED_MAX, group_summaries
+
+    if sort not in _SORTS:
+        known = ", ".join(_SORTS)
+        raise typer.BadParameter(f"{sort!r} is not one of {known}", param_hint="--sort")
     with admin_of(bootstrap, command_config) as admin:
-        groups = admin.list_groups(states=state or [], types=kind or [])
-    rows = [
+        groups = [
+            each
+            for each in admin.list_groups(states=state or [], types=kind or [])
+            if not match or any(text in each.group_id for text in match)
+        ]
+        described = groups if lag_of_all else groups[:DESCRIBED_MAX]
+        summaries = group_summaries(admin, [each.group_id for each in described])
+    rows: list[dict[str, object]] = [
         {
             "group": each.group_id,
             "type": each.type,
             "state": each.state,
             "protocol": each.protocol_type,
+            **(summaries.get(each.group_id) or dict.fromkeys(("assignor", "members", "lag"))),
         }
         for each in groups
     ]
-    show(rows, as_json=as_json, columns=["group", "type", "state"])
+    rows.sort(key=_SORTS[sort])
+    show(rows, as_json=as_json, columns=["group", "state", "type", "protocol", "members", "lag"])
+    if len(described) < len(groups):
+        hint(f"lag is shown for the first {DESCRIBED_MAX} groups; --lag or --match shows others")
 
 
 @app.command()

@@ -8,7 +8,15 @@ from typing import Annotated
 
 import typer
 
+app = typer.Typer(no_args_is_help=True, help="Inspect log files.")
 
+
+@app.callback()
+def log() -> None:
+    """Inspect log files."""
+
+
+@app.command()
 def dump(
     file: Annotated[
         Path,

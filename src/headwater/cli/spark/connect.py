@@ -26,6 +26,8 @@ from headwater.cli.terminal import (
 )
 
 if TYPE_CHECKING:
+    from headwater.client import Admin
+    from headwater.connect.connector_properties import ErrorTolerance
     from headwater.connect.import_export import AvroValues
     from headwater.spark.formats.avro.avro_options import RegistryAccess
 
@@ -113,6 +115,7 @@ def import_(
     check_broker(bootstrap, command_config)
     with exit_on_error():
         from headwater.connect.connect_job import run_job
+        from headwater.connect.connector_properties import read_connector_properties
         from headwater.connect.connector_registry import open_source
         from headwater.connect.import_export import (
             Running,
@@ -125,7 +128,8 @@ def import_(
             # The first argument names the topic or the prefix of topics.
             options.setdefault("topic.prefix", topic)
         # Fail here, before Spark starts.
-        source = open_source(connector, options)
+        own = read_connector_properties(options, is_sink=False).options
+        source = open_source(connector, own)
         check_own_keys(source, connector, key, is_avro=avro is not None)
         check_key(key, source.schema().names)
         source.check()
@@ -176,17 +180,20 @@ def export(
     running_every = _every(every)
     _expect_shared(checkpoint, master)
     with exit_on_error():
+        from headwater.connect.connector_properties import read_connector_properties
         from headwater.connect.connector_registry import open_sink
 
-        reads_records = open_sink(connector, options).reads_records
+        properties = read_connector_properties(options, is_sink=True)
+        reads_records = open_sink(connector, properties.options).reads_records
     if not reads_records and (schema is None) is (format_ is ValueKind.JSON):
         problem = "is for JSON; Avro uses the registry's" if schema else "is required for JSON"
         raise typer.BadParameter(problem, param_hint="--schema")
     with admin_of(bootstrap, command_config) as admin:
         admin.describe_topics([each.strip() for each in topic.split(",")])
+        _create_dead_letter_topic(admin, properties.errors)
     with exit_on_error():
         from headwater.connect.connect_job import run_job
-        from headwater.connect.import_export import Running, check_key, export_rows
+        from headwater.connect.import_export import Running, check_key, export_queries
         from headwater.pipelines.spec.ddl import read_schema
 
         access = _registry(format_, registry, command_config)
@@ -195,7 +202,7 @@ def export(
             check_key(key, [field.name for field in read_schema(schema)])
         running = Running(checkpoint=checkpoint, once=every is None, every=running_every)
         rows = run_job(
-            lambda spark: export_rows(
+            lambda spark: export_queries(
                 spark,
                 connector,
                 options,
@@ -210,6 +217,16 @@ def export(
             master,
         )
     _print_rows(rows, as_json=as_json)
+
+
+def _create_dead_letter_topic(admin: "Admin", errors: "ErrorTolerance") -> None:
+    """Create the topic of a dead letter queue, with one partition as Connect."""
+    from headwater.client import NewTopic
+
+    name = errors.dead_letter_topic
+    if name is not None and name not in admin.list_topics():
+        factor = errors.replication_factor
+        admin.create_topics([NewTopic(name=name, partitions=1, replication_factor=factor)])
 
 
 def _registry(

@@ -89,7 +89,7 @@ def run(
     bootstrap: Brokers = None,
     command_config: CommandConfig = None,
     runs: Folder = None,
-    publish: Publish = False,
+    publish: Publish = None,
     metrics: Annotated[
         str | None,
         typer.Option(
@@ -127,7 +127,7 @@ def run(
             chosen,
             runs_folder(runs),
             as_json=as_json,
-            is_published=publish,
+            is_published=chosen.bootstrap is not None if publish is None else publish,
             metrics=None if metrics is None else parse_address(metrics, name="METRICS"),
         )
     raise typer.Exit(code)

@@ -52,11 +52,13 @@ Cluster = Annotated[
     ),
 ]
 Publish = Annotated[
-    bool,
+    bool | None,
     typer.Option(
-        "--publish",
+        "--publish/--no-publish",
         envvar="HEADWATER_PUBLISH_RUNS",
-        help="Also write the run's state to a topic, so that other machines can see and stop it.",
+        help="Write the run's state to a topic, so that other machines can see and stop it; "
+        "default: if the pipeline has bootstrap servers.",
+        show_default=False,
     ),
 ]
 

@@ -5,6 +5,7 @@ Broker loggers are resources too.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +17,9 @@ from headwater.cli.terminal import (
     Bootstrap,
     CommandConfig,
     admin_of,
+    hint,
     pairs,
+    printable,
     show,
     show_done,
 )
@@ -52,6 +55,9 @@ def describe(
     loggers: Loggers = None,
     group: Group = None,
     every: Annotated[bool, typer.Option("--all", help="Include defaults.")] = False,
+    docs: Annotated[
+        bool, typer.Option("--docs", help="Show what each config means, one below the other.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
@@ -60,17 +66,32 @@ def describe(
     resource = _resource(topic, broker, all_brokers, loggers, group)
     with admin_of(bootstrap, command_config) as admin, _named(resource):
         configs = admin.describe_configs([resource])[resource]
+    shown = [
+        entry
+        for entry in sorted(configs.values(), key=lambda entry: entry.name)
+        if every or not entry.is_default
+    ]
     rows = [
         {
             "config": entry.name,
             "value": entry.value,
             "source": getattr(entry.source, "name", entry.source),
             "read_only": entry.is_read_only,
+            "documentation": entry.documentation,
         }
-        for entry in sorted(configs.values(), key=lambda entry: entry.name)
-        if every or not entry.is_default
+        for entry in shown
     ]
-    show(rows, as_json=as_json, columns=["config", "value", "source"])
+    if docs and not as_json:
+        for entry in shown:
+            typer.echo(typer.style(f"{entry.name} = {printable(str(entry.value))}", bold=True))
+            source = getattr(entry.source, "name", entry.source)
+            text = f"{entry.documentation or 'No description.'} ({source})"
+            typer.echo(fill(text, 78, initial_indent="  ", subsequent_indent="  ") + "\n")
+    else:
+        show(rows, as_json=as_json, columns=["config", "value", "source"])
+    hidden = len(configs) - len(shown)
+    if hidden:
+        hint(f"{hidden} configs have their defaults; --all shows them, --docs explains")
 
 
 @app.command()

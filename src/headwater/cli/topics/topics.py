@@ -1,5 +1,6 @@
 """`headwater topics`: create, list, describe, alter and delete topics."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +13,7 @@ from headwater.cli.terminal import (
     CommandConfig,
     admin_of,
     errors_of,
-    exit_on_error,
+    hint,
     outcomes_of,
     pairs,
     show,
@@ -102,20 +103,75 @@ def create(
 
 @app.command("list")
 def list_(
+    match: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--match",
+            "-m",
+            help="Only names with this text, or a pattern with * and ?; repeatable.",
+        ),
+    ] = None,
+    state: Annotated[
+        str | None,
+        typer.Option("--state", help="Only topics in this state: offline, under-replicated, ok."),
+    ] = None,
+    sort: Annotated[
+        str, typer.Option("--sort", help="Sort by name, partitions, size, records or state.")
+    ] = "name",
+    reverse: Annotated[bool, typer.Option("--reverse", help="Reverse the order.")] = False,
+    names: Annotated[bool, typer.Option("--names", help="Print only names, one per line.")] = False,
+    records: Annotated[
+        bool, typer.Option("--records", help="Count records of any number of partitions.")
+    ] = False,
     internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """List topics."""
+    """List topics with their partitions, replicas, size, records and state.
+
+    Size is that of all replicas on disk. Records is the number of offsets, which includes the
+    markers of transactions and what compaction has removed. Above 5,000 partitions, records are
+    counted for the first topics only, unless --records is given.
+    """
+    from headwater.cli.topics.topic_list import (
+        COUNTED_MAX,
+        SORTS,
+        STATES,
+        matching,
+        record_counts,
+        replica_sizes,
+        topic_rows,
+    )
+
+    _one_of(sort, list(SORTS), "--sort")
+    _one_of(state, STATES, "--state")
     with admin_of(bootstrap, command_config) as admin:
-        names = admin.list_topics(include_internal=internal)
-    if as_json:
-        show([{"topic": name} for name in names], as_json=True, columns=["topic"])
-        return
-    with exit_on_error():
-        for name in names:
-            typer.echo(name)
+        chosen = matching(admin.list_topics(include_internal=internal), match or [])
+        if names:
+            for name in chosen:
+                typer.echo(name)
+            return
+        described, _ = outcomes_of(lambda: admin.describe_topics(chosen) if chosen else {})
+        topics = [described[name] for name in chosen if name in described]
+        counts = record_counts(admin, topics, limit=None if records else COUNTED_MAX)
+        rows = topic_rows(topics, sizes=replica_sizes(admin), counts=counts)
+    rows = sorted(
+        (each for each in rows if state in (None, each["state"])), key=SORTS[sort], reverse=reverse
+    )
+    show(
+        rows,
+        as_json=as_json,
+        columns=["topic", "partitions", "replicas", "size", "records", "state"],
+    )
+    partitions = sum(len(each.partitions) for each in topics)
+    if not records and not as_json and partitions > COUNTED_MAX:
+        hint(f"records are counted for the first {COUNTED_MAX} partitions; --records counts all")
+
+
+def _one_of(value: str | None, known: Sequence[str], option: str) -> None:
+    if value is not None and value not in known:
+        raise typer.BadParameter(f"{value!r} is not one of {', '.join(known)}", param_hint=option)
 
 
 @app.command()

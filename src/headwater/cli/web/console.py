@@ -40,7 +40,11 @@ def start(
     ] = None,
     metrics: Annotated[
         list[str] | None,
-        typer.Option(metavar="HOST:PORT", help="Metrics port of a broker; repeat for each broker."),
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Address of a broker's metrics; replaces the search for them, so give it for "
+            "every broker.",
+        ),
     ] = None,
     changes: Annotated[
         bool | None,

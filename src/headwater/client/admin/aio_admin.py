@@ -17,6 +17,7 @@ from headwater.client.admin.cluster_calls import ClusterCalls
 from headwater.client.admin.config_calls import ConfigCalls
 from headwater.client.admin.group_calls import GroupCalls
 from headwater.client.admin.partition_calls import PartitionCalls
+from headwater.client.admin.quorum_calls import QuorumCalls
 from headwater.client.admin.quota_calls import QuotaCalls
 from headwater.client.admin.scram_user_calls import UserCalls
 from headwater.client.admin.topic_calls import TopicCalls
@@ -37,6 +38,7 @@ class Admin(
     QuotaCalls,
     GroupCalls,
     ClusterCalls,
+    QuorumCalls,
     TransactionCalls,
     UserCalls,
     AclCalls,

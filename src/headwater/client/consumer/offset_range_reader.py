@@ -10,7 +10,7 @@ skips control batches and aborted transactions.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -141,21 +141,31 @@ class OffsetRangeReader:
         self._thread.run(self._offsets.commit(group_id, offsets, deadline_ms=deadline_ms))
 
     def read(
-        self, partition: TopicPartition, start: int, end: int, *, timeout_ms: int | None = None
-    ) -> Iterator[FetchedBatches]:
+        self,
+        partition: TopicPartition,
+        start: int,
+        end: int,
+        *,
+        timeout_ms: int | None = None,
+        first_fetch_bytes: int | None = None,
+    ) -> Generator[FetchedBatches, None, None]:
         """All batches with records from `start` and before `end`, which must exist.
 
-        `timeout_ms` limits the wait for each response with data. Raises `OffsetOutOfRange` if the
-        log starts later, `KafkaTimeout` if no data arrives.
+        `timeout_ms` limits the wait for each response with data. With `first_fetch_bytes`,
+        responses start with this size and double up to `max.partition.fetch.bytes`, for callers
+        that may stop early. Raises `OffsetOutOfRange` if the log starts later, `KafkaTimeout` if no
+        data arrives.
         """
         limit_ms = self._settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        coming = self._begin(partition, start, limit_ms) if start < end else None
+        size = first_fetch_bytes or self._settings.max_partition_fetch_bytes
+        coming = self._begin(partition, start, limit_ms, size) if start < end else None
         offset = start
         while coming is not None:
             answer = _result(coming)
             found = self._placed(answer, offset)
             offset = found.next_offset
-            coming = self._begin(partition, offset, limit_ms) if offset < end else None
+            size *= 2
+            coming = self._begin(partition, offset, limit_ms, size) if offset < end else None
             try:
                 yield found
             except GeneratorExit:
@@ -195,19 +205,23 @@ class OffsetRangeReader:
             ),
         )
 
-    async def _fetch(self, partition: TopicPartition, offset: int, limit_ms: int) -> _Answer:
+    async def _fetch(
+        self, partition: TopicPartition, offset: int, limit_ms: int, size: int
+    ) -> _Answer:
         """The next response with data."""
         deadline_ms = self._clock.steady_ms() + limit_ms
 
         async def attempt() -> _Answer:
             while True:
-                answer = await self._ask(partition, offset, deadline_ms)
+                answer = await self._ask(partition, offset, deadline_ms, size)
                 if answer.data:
                     return answer
 
         return await self._cluster.retrying.until(deadline_ms, attempt)
 
-    async def _ask(self, partition: TopicPartition, offset: int, deadline_ms: int) -> _Answer:
+    async def _ask(
+        self, partition: TopicPartition, offset: int, deadline_ms: int, size: int
+    ) -> _Answer:
         view = await self._leader(partition, deadline_ms)
         topic_id = self._cluster.metadata.topics[partition.topic].topic_id
         request = FetchRequest(
@@ -228,7 +242,7 @@ class OffsetRangeReader:
                             partition=partition.partition,
                             current_leader_epoch=view.leader_epoch,
                             fetch_offset=offset,
-                            partition_max_bytes=self._settings.max_partition_fetch_bytes,
+                            partition_max_bytes=min(size, self._settings.max_partition_fetch_bytes),
                         ),
                     ),
                 ),
@@ -274,8 +288,10 @@ class OffsetRangeReader:
 
     # On the caller's thread.
 
-    def _begin(self, partition: TopicPartition, offset: int, limit_ms: int) -> Future[_Answer]:
-        work = self._fetch(partition, offset, limit_ms)
+    def _begin(
+        self, partition: TopicPartition, offset: int, limit_ms: int, size: int
+    ) -> Future[_Answer]:
+        work = self._fetch(partition, offset, limit_ms, size)
         return asyncio.run_coroutine_threadsafe(work, self._thread.loop)
 
     def _placed(self, answer: _Answer, offset: int) -> FetchedBatches:

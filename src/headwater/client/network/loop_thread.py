@@ -29,7 +29,8 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         self.loop = new_loop(is_visited=True)
         # Held while work is submitted and at the end, so that no work is lost after the end.
-        self._door = threading.Lock()
+        # Reentrant: a signal handler may submit while the thread it interrupts is submitting.
+        self._door = threading.RLock()
         self._is_over = False
         self._visitor: threading.Thread | None = None
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)

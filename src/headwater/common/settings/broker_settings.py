@@ -214,8 +214,7 @@ class BrokerSettings:
     num_recovery_threads_per_data_dir: int = _setting(
         integer(1),
         2,
-        "Accepted for compatibility; logs are recovered one after the other.",
-        has_effect=False,
+        "Threads per log directory that recover logs after an unclean shutdown.",
     )
     log_retention_check_interval_ms: int = _setting(
         long(1), 300_000, "Interval of the check for segments to delete."
@@ -245,32 +244,36 @@ class BrokerSettings:
         integer(1), 600_000, "Interval of the check for expired producers."
     )
     log_cleaner_enable: bool = _setting(boolean(), True, "Whether logs are compacted.")
-    log_cleaner_threads: int = _setting(
-        integer(0),
-        1,
-        "Accepted for compatibility; the cleaner is one child process.",
-        has_effect=False,
+    log_cleaner_threads: int = _wide(
+        integer(0), 1, "Maximum number of logs that are compacted at once, each by a child process."
     )
     log_cleaner_backoff_ms: int = _wide(
         long(0), 15_000, "How long the cleaner pauses if no log needs cleaning."
     )
     log_cleaner_dedupe_buffer_size: int = _wide(
-        long(0), 134_217_728, "Memory of the cleaner's map from key to newest offset."
+        long(0),
+        134_217_728,
+        "Memory of the maps from key to newest offset, of all cleaner threads.",
     )
     log_cleaner_io_buffer_size: int = _wide(
-        integer(0), 524_288, "Size of the cleaner's read buffer."
+        integer(0), 524_288, "Size of the read buffers of all cleaner threads."
     )
     log_cleaner_io_buffer_load_factor: float = _wide(
         double(0, 1), 0.9, "Maximum load factor of the cleaner's offset map."
     )
     log_cleaner_io_max_bytes_per_second: int = _wide(
-        rate(), LONG_MAX, "Maximum bytes per second that the cleaner reads and writes."
+        rate(), LONG_MAX, "Maximum bytes per second that all cleaner threads read and write."
     )
     headwater_open_files_max: int = _setting(
         integer(16), 8_192, "Maximum number of open segment files."
     )
     headwater_cold_read_bytes_max: int = _setting(
         long(1_048_576), 67_108_864, "Maximum bytes of concurrent reads that bypass the page cache."
+    )
+    headwater_cold_reads_per_data_dir_max: int = _setting(
+        integer(1, 64),
+        4,
+        "Maximum number of concurrent reads that bypass the page cache, per log directory.",
     )
 
     # Groups, transactions and their topics.

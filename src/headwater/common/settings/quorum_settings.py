@@ -45,6 +45,9 @@ class QuorumSettings:
     controller_listener_names: tuple[str, ...] = _setting(
         names(), (), "Listeners of the controller; the first one is used between controllers."
     )
+    sasl_mechanism_controller_protocol: str | None = _setting(
+        optional(text()), None, "SASL mechanism towards controllers."
+    )
     controller_quorum_voters: tuple[str, ...] = _setting(
         names(), (), "Voters of a static quorum (id@host:port)."
     )

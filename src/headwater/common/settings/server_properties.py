@@ -108,6 +108,10 @@ def combined_properties(
         f"{each.upper()}://" for each in split_list(texts.get("controller.listener.names", ""))
     )
     broker, controller = dict(texts), dict(texts)
+    # The broker's port also has the controller's metrics.
+    controller.pop("headwater.metrics.listener", None)
+    # It names a listener of the broker.
+    controller.pop("security.inter.broker.protocol", None)
     for setting in ("listeners", "advertised.listeners"):
         for entries, is_controller in ((broker, False), (controller, True)):
             kept = [

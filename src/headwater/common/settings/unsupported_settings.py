@@ -25,7 +25,6 @@ _TOKENS = "delegation tokens are not supported"
 _KEEPER_TLS = "TLS to ZooKeeper is not supported"
 _NO_PASSWORDS = "passwords cannot be changed at runtime, so none is stored encrypted"
 _LOGIN = "brokers' own credentials are set by sasl.jaas.config alone"
-_QUORUM = "there is no KRaft controller quorum"
 
 _FAMILIES: Final = {
     "controller.listener.names": _ALONE,
@@ -102,7 +101,6 @@ _OF_LISTENERS: Final = {
     "sasl.login.read.timeout.ms": _LOGIN,
     "sasl.login.retry.backoff.max.ms": _LOGIN,
     "sasl.login.retry.backoff.ms": _LOGIN,
-    "sasl.mechanism.controller.protocol": _QUORUM,
     "sasl.oauthbearer.assertion.algorithm": _LOGIN,
     "sasl.oauthbearer.assertion.claim.aud": _LOGIN,
     "sasl.oauthbearer.assertion.claim.exp.seconds": _LOGIN,

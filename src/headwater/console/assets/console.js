@@ -1,4 +1,4 @@
-// Keyboard shortcuts, live reload and the live tail. Everything else works without JavaScript.
+// Keyboard shortcuts, charts, colours, live reload and the live tail. Everything else works without JavaScript.
 //
 // Records are untrusted. Texts are inserted as textContent only, never as HTML, and reloaded pages
 // are parsed with DOMParser, which does not run scripts.
@@ -11,6 +11,16 @@ const TAIL_MAX = 500;
 
 function isTyping(target) {
   return target.closest("input, textarea, select") !== null;
+}
+
+// Escape invisible characters, as html.visible does on the server.
+const INVISIBLE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+
+function visible(text) {
+  return text.replace(INVISIBLE, (found) => {
+    const code = found.charCodeAt(0).toString(16);
+    return code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
+  });
 }
 
 // Keyboard shortcuts.
@@ -56,11 +66,79 @@ function addLocalTimes(root) {
 }
 addLocalTimes(document);
 
+// Charts: a line under the pointer, or moved with the arrow keys, and the values there.
+
+function watchCharts(root) {
+  for (const drawing of root.querySelectorAll("svg[data-chart]")) watchChart(drawing);
+}
+
+function watchChart(drawing) {
+  const data = JSON.parse(drawing.dataset.chart);
+  const box = drawing.viewBox.baseVal;
+  const readout = drawing.closest(".chart").querySelector(".readout");
+  const cursor = document.createElementNS(drawing.namespaceURI, "path");
+  cursor.setAttribute("class", "cursor");
+  drawing.append(cursor);
+  let chosen = null;
+
+  function show(index) {
+    chosen = index;
+    cursor.setAttribute("d", `M${data.x[index]} 0V${box.height}`);
+    const values = data.lines.map((line) =>
+      data.lines.length === 1 ? line.texts[index] : `${visible(line.name)} ${line.texts[index]}`);
+    readout.textContent = `${data.at[index]}: ${values.join(", ")}`;
+  }
+  function hide() {
+    chosen = null;
+    cursor.setAttribute("d", "");
+    readout.textContent = "";
+  }
+  drawing.addEventListener("pointermove", (event) => {
+    const place = drawing.getBoundingClientRect();
+    const x = (event.clientX - place.left) / place.width * box.width;
+    let nearest = 0;
+    data.x.forEach((each, index) => {
+      if (Math.abs(each - x) < Math.abs(data.x[nearest] - x)) nearest = index;
+    });
+    show(nearest);
+  });
+  drawing.addEventListener("pointerleave", hide);
+  drawing.addEventListener("blur", hide);
+  drawing.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    const last = data.x.length - 1;
+    show(Math.min(Math.max((chosen ?? last) + step, 0), last));
+  });
+}
+watchCharts(document);
+
+// The colour scheme: the browser's, or the one chosen here. The server reads the cookie, so that
+// the next page has it from the start.
+
+const SCHEMES = ["auto", "light", "dark"];
+const themeButton = document.getElementById("theme");
+
+function showTheme(theme) {
+  if (theme === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+  themeButton.textContent = `Colours: ${theme}`;
+}
+themeButton.addEventListener("click", () => {
+  const now = document.documentElement.dataset.theme ?? "auto";
+  const next = SCHEMES[(SCHEMES.indexOf(now) + 1) % SCHEMES.length];
+  document.cookie = `theme=${next}; path=/; max-age=31536000; SameSite=Strict`;
+  showTheme(next);
+});
+showTheme(document.documentElement.dataset.theme ?? "auto");
+
 // Live reload, which pauses while the user has a panel open or is typing.
 
 function isBusy(main) {
   const active = document.activeElement;
   return document.hidden
+    || main.querySelector("svg[data-chart]:hover, svg[data-chart]:focus") !== null
     || main.querySelector("details[open]:not([data-open])") !== null
     || (active !== null && main.contains(active) && isTyping(active) && active.id !== "live");
 }
@@ -84,6 +162,7 @@ async function reload() {
   const scroll = main.querySelector(".scroll");
   if (scroll !== null) scroll.scrollLeft = position;
   watchConfirmations(main);
+  watchCharts(main);
   startLive();
 }
 
@@ -92,7 +171,7 @@ let timer = null;
 function startLive() {
   const box = document.getElementById("live");
   if (box === null) return;
-  box.checked = sessionStorage.getItem("live") === "on";
+  box.checked = (sessionStorage.getItem("live") ?? box.dataset.default) === "on";
   box.addEventListener("change", () => {
     sessionStorage.setItem("live", box.checked ? "on" : "off");
     setTimer(box.checked);
@@ -114,16 +193,6 @@ function make(tag, className, text) {
   if (className) element.className = className;
   if (text !== undefined) element.textContent = text;
   return element;
-}
-
-// Escape invisible characters, as html.visible does on the server.
-const INVISIBLE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
-
-function visible(text) {
-  return text.replace(INVISIBLE, (found) => {
-    const code = found.charCodeAt(0).toString(16);
-    return code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
-  });
 }
 
 function preview(part) {

@@ -16,12 +16,16 @@ _SECTIONS: Final = (
     ("Overview", "", "o"),
     ("Topics", "topics", "t"),
     ("Groups", "groups", "g"),
+    ("Brokers", "brokers", "b"),
+    ("Pipelines", "pipelines", "i"),
     ("Transactions", "transactions", "x"),
+    ("Security", "acls", "a"),
     ("Schemas", "schemas", "s"),
 )
 _KEYS: Final = (
     ("/", "search"),
-    ("o t g x s", "go to overview, topics, groups, transactions, schemas"),
+    ("o t g b", "go to overview, topics, groups, brokers"),
+    ("i x a s", "go to pipelines, transactions, security, schemas"),
     ("n p", "next page, previous page"),
     ("?", "this help"),
 )
@@ -37,8 +41,12 @@ class Frame:
     has_registry: bool
     query: Mapping[str, str]
     version: str
+    theme: str | None = None
+    """light or dark, if the user chose one."""
     problem: str | None = None
     """Why a form of this page failed; it is shown again with the values in `given`."""
+    answer: str | None = None
+    """What a form that only asks something was told; it is shown again too."""
     given: Mapping[str, str] = field(default_factory=dict)
 
     def page(
@@ -48,14 +56,16 @@ class Frame:
         place: str,
         crumbs: Sequence[Crumb] = (),
         is_live: bool = False,
+        live_by_default: bool = False,
     ) -> Html:
         """A whole document. `is_live` offers to reload it every few seconds."""
         return document(
             tag(
                 "html",
                 self._head(title),
-                self._body(title, children, place, crumbs, is_live),
+                self._body(title, children, place, crumbs, is_live, live_by_default),
                 lang="en",
+                data_theme=self.theme,
             ),
         )
 
@@ -90,11 +100,17 @@ class Frame:
         place: str,
         crumbs: Sequence[Crumb],
         is_live: bool,
+        live_by_default: bool,
     ) -> Html:
         steps = [tag("a", name, href=where) for name, where in crumbs]
         live = tag(
             "label",
-            tag("input", type="checkbox", id="live"),
+            tag(
+                "input",
+                type="checkbox",
+                id="live",
+                data_default="on" if live_by_default else None,
+            ),
             " Live",
             class_="live needs-script",
             title="Reload this page every five seconds",
@@ -134,7 +150,15 @@ class Frame:
         mark = tag("img", src=self.asset("icon.svg"), alt="", width=24, height=24)
         return tag(
             "aside",
-            tag("a", mark, tag("span", "Headwater"), href="/", class_="brand"),
+            tag(
+                "a",
+                mark,
+                tag("span", "Headwater"),
+                href="/",
+                class_="brand",
+                # Small screens show the mark only.
+                aria_label="Headwater",
+            ),
             tag("nav", links, aria_label="Pages"),
             tag(
                 "div",
@@ -145,6 +169,14 @@ class Frame:
                     title="Bootstrap servers",
                 ),
                 tag("span", "read only", class_="badge") if self.is_read_only else None,
+                tag(
+                    "button",
+                    "Colours",
+                    type="button",
+                    id="theme",
+                    class_="theme needs-script",
+                    title="Switch between the browser's colours, light and dark",
+                ),
                 class_="foot",
             ),
         )
@@ -152,6 +184,8 @@ class Frame:
     def _notice(self) -> Html | None:
         if self.problem is not None:
             return tag("p", self.problem, class_="notice bad", role="alert")
+        if self.answer is not None:
+            return tag("p", self.answer, class_="notice good", role="status")
         text = DONE.get(self.query.get("done", ""))
         return tag("p", text, class_="notice good", role="status") if text else None
 

@@ -2,6 +2,7 @@
 
 from headwater.console.html import Child, Html, link_to, tag
 from headwater.console.offset_reset_plan import ResetPlan, ResetRow, write_plan
+from headwater.console.pages.charts import charts_section
 from headwater.console.pages.frame import Frame
 from headwater.console.pages.parts import (
     badge,
@@ -102,6 +103,7 @@ def group_page(page_data: GroupDetail, frame: Frame) -> Html:
                 ("Total lag", number(page_data.lag)),
             ]
         ),
+        charts_section("Lag", page_data.charts),
         section("Offsets", _lags(page_data, frame)),
         section("Members", _members(page_data)),
         None if frame.is_read_only else _changes(page_data, frame),

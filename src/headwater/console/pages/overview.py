@@ -3,40 +3,37 @@
 from collections.abc import Sequence
 
 from headwater.console.html import Child, Html, link_to, tag
+from headwater.console.pages.charts import charts_section
 from headwater.console.pages.frame import Frame
 from headwater.console.pages.parts import (
     badge,
     brokers,
     counted,
-    empty,
     fact_list,
     name_link,
     number,
+    page_tabs,
     section,
     size,
-    size_text,
     table,
     tile,
 )
-from headwater.console.views.configs import ConfigRow
 from headwater.console.views.overview import BrokerDetail, BrokerRow, Overview
-from headwater.console.views.throughput import RatePoint, Rates
-
-_CHART_WIDTH = 300
-_CHART_HEIGHT = 48
 
 
 def overview_page(page_data: Overview, frame: Frame) -> Html:
     return frame.page(
         "Overview",
+        _missing(page_data),
         _health(page_data),
         _tiles(page_data),
-        _throughput(page_data.throughput),
-        section("Brokers", _brokers(page_data.brokers), id="brokers"),
+        charts_section("Activity", page_data.charts),
+        section("Brokers", brokers_table(page_data.brokers), id="brokers"),
         _troubles(page_data),
         section("Cluster", _cluster(page_data)),
         place="",
         is_live=True,
+        live_by_default=True,
     )
 
 
@@ -54,12 +51,22 @@ def _health(page_data: Overview) -> Html:
     return tag("p", "All partitions are online and in sync.", class_="notice good", role="status")
 
 
+def _missing(page_data: Overview) -> Html | None:
+    missing = [f"Broker {each.id}" for each in page_data.brokers if each.is_missing]
+    if not missing:
+        return None
+    verb = "is" if len(missing) == 1 else "are"
+    text = f"{', '.join(missing)} {verb} not running, but should hold replicas."
+    return tag("p", text, class_="notice bad", role="alert")
+
+
 def _tiles(page_data: Overview) -> Html:
+    running = sum(not each.is_missing for each in page_data.brokers)
     return tag(
         "div",
         tile(
-            number(len(page_data.brokers)),
-            "broker" if len(page_data.brokers) == 1 else "brokers",
+            number(running),
+            "broker" if running == 1 else "brokers",
             href="#brokers",
         ),
         tile(number(page_data.topics), "topics", href=link_to("topics", query={"internal": "1"})),
@@ -75,59 +82,7 @@ def _tiles(page_data: Overview) -> Html:
     )
 
 
-def _throughput(rates: Rates | None) -> Html:
-    if rates is None:
-        hint = (
-            "Start the console with ",
-            tag("code", "--metrics HOST:PORT"),
-            ", once per broker, to see throughput here.",
-        )
-        return section("Throughput", empty("", hint))
-    problems = [
-        tag("p", f"No metrics of {name}: {why}", class_="notice warn")
-        for name, why in rates.complaints.items()
-    ]
-    if not rates.points:
-        return section("Throughput", problems, empty("Measuring. Reload in a few seconds."))
-    last = rates.points[-1]
-    charts = (
-        _chart("in", f"{size_text(last.bytes_in)}/s", [each.bytes_in for each in rates.points]),
-        _chart("out", f"{size_text(last.bytes_out)}/s", [each.bytes_out for each in rates.points]),
-        _chart(
-            "records in", f"{last.records_in:,.0f}/s", [each.records_in for each in rates.points]
-        ),
-    )
-    span_s = _span_s(rates.points)
-    of = counted(len(rates.addresses), "broker")
-    note = tag("p", f"The last {span_s} seconds, from {of}.", class_="quiet")
-    return section("Throughput", problems, tag("div", charts, class_="tiles charts"), note)
-
-
-def _span_s(points: Sequence[RatePoint]) -> int:
-    return max((points[-1].at_ms - points[0].at_ms) // 1000, 5)
-
-
-def _chart(name: str, now: str, values: Sequence[float]) -> Html:
-    top = max(*values, 1.0) if len(values) > 1 else max(values[0], 1.0)
-    step = _CHART_WIDTH / max(len(values) - 1, 1)
-    heights = [_CHART_HEIGHT - 2 - each / top * (_CHART_HEIGHT - 6) for each in values]
-    dots = [f"{index * step:.1f},{height:.1f}" for index, height in enumerate(heights)]
-    if len(dots) == 1:
-        dots.append(f"{_CHART_WIDTH},{heights[0]:.1f}")
-    area = f"0,{_CHART_HEIGHT} {' '.join(dots)} {_CHART_WIDTH},{_CHART_HEIGHT}"
-    picture = tag(
-        "svg",
-        tag("polygon", points=area),
-        tag("polyline", points=" ".join(dots)),
-        viewBox=f"0 0 {_CHART_WIDTH} {_CHART_HEIGHT}",
-        preserveAspectRatio="none",
-        role="img",
-        aria_label=f"{name}: {now} now",
-    )
-    return tag("div", tag("strong", now), tag("span", name), picture, class_="tile chart")
-
-
-def _brokers(rows: Sequence[BrokerRow]) -> Html:
+def brokers_table(rows: Sequence[BrokerRow]) -> Html:
     return table(
         [
             ("Id", ""),
@@ -140,9 +95,12 @@ def _brokers(rows: Sequence[BrokerRow]) -> Html:
         [
             (
                 (
-                    tag("a", f"Broker {row.id}", href=link_to("brokers", row.id)),
+                    f"Broker {row.id}"
+                    if row.is_missing
+                    else tag("a", f"Broker {row.id}", href=link_to("brokers", row.id)),
                     " ",
                     badge("controller", "accent") if row.is_controller else None,
+                    badge("missing", "bad", title=row.complaint) if row.is_missing else None,
                 ),
                 tag("code", row.address),
                 row.rack or "-",
@@ -208,10 +166,16 @@ def _cluster(page_data: Overview) -> Html:
     )
 
 
-def broker_page(page_data: BrokerDetail, frame: Frame) -> Html:
+def broker_facts(page_data: BrokerDetail, current: str) -> Child:
+    """What all pages of a broker begin with."""
     row = page_data.broker
-    return frame.page(
-        f"Broker {row.id}",
+    tabs = [
+        ("Activity", link_to("brokers", row.id)),
+        ("Configs", link_to("brokers", row.id, "configs")),
+        ("Loggers", link_to("brokers", row.id, "loggers")),
+    ]
+    return (
+        page_tabs(tabs, current, label="Pages of this broker"),
         tag("p", row.complaint, class_="notice warn") if row.complaint else None,
         fact_list(
             [
@@ -222,6 +186,14 @@ def broker_page(page_data: BrokerDetail, frame: Frame) -> Html:
                 ("Replicas", number(row.replicas)),
             ]
         ),
+    )
+
+
+def broker_page(page_data: BrokerDetail, frame: Frame) -> Html:
+    return frame.page(
+        f"Broker {page_data.broker.id}",
+        broker_facts(page_data, "Activity"),
+        charts_section("Activity", page_data.charts),
         section(
             "Log directories",
             table(
@@ -238,9 +210,9 @@ def broker_page(page_data: BrokerDetail, frame: Frame) -> Html:
                 label="Log directories",
             ),
         ),
-        section("Configs", configs_table(page_data.configs)),
-        place="",
-        crumbs=[("Overview", "/")],
+        place="brokers",
+        crumbs=[("Brokers", "/brokers")],
+        is_live=True,
     )
 
 
@@ -254,26 +226,3 @@ def _free(usable: int | None, total: int | None) -> Child:
         " ",
         tag("meter", min=0, max=max(total, 1), low=total // 10, value=usable, title="free"),
     )
-
-
-def configs_table(rows: Sequence[ConfigRow]) -> Html:
-    return table(
-        [("Name", ""), ("Value", ""), ("Source", "wide")],
-        [
-            (
-                tag("code", row.name, title=row.documentation),
-                config_value(row),
-                tag("span", row.source, class_="quiet" if row.is_default else None),
-            )
-            for row in rows
-        ],
-        label="Configs",
-    )
-
-
-def config_value(row: ConfigRow) -> Html:
-    if row.is_sensitive:
-        return tag("span", "hidden", class_="quiet")
-    if row.value in (None, ""):
-        return tag("span", "not set" if row.value is None else "empty", class_="quiet")
-    return tag("code", row.value, class_="value")

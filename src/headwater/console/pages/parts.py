@@ -12,7 +12,16 @@ Column = tuple[str, str]
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[Child]], *, label: str) -> Html:
-    head = tag("tr", [tag("th", name, class_=kind or None, scope="col") for name, kind in columns])
+    # A heading without text would confuse screen readers: a column of buttons has none.
+    head = tag(
+        "tr",
+        [
+            tag("th", name, class_=kind or None, scope="col")
+            if name
+            else tag("td", class_=kind or None)
+            for name, kind in columns
+        ],
+    )
     body = [
         tag(
             "tr",
@@ -163,6 +172,19 @@ def select(
         tag("option", text, value=value, selected=value == chosen) for value, text in options
     ]
     return tag("select", choices, name=name, aria_label=label)
+
+
+def page_tabs(pages: Sequence[tuple[str, str]], current: str, *, label: str) -> Html:
+    """Links to pages that belong together."""
+    return tag(
+        "nav",
+        [
+            tag("a", name, href=where, aria_current="page" if name == current else None)
+            for name, where in pages
+        ],
+        class_="tabs",
+        aria_label=label,
+    )
 
 
 def labelled(text: str, *control: Child, hint: str | None = None) -> Html:

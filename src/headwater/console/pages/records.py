@@ -4,6 +4,7 @@ from typing import Final
 
 from headwater.console.html import Child, Html, link_to, tag
 from headwater.console.pages.frame import Frame
+from headwater.console.pages.json_tree import json_tree
 from headwater.console.pages.parts import (
     badge,
     counted,
@@ -213,7 +214,12 @@ def _part(name: str, part: Shown, download: str | None) -> Html:
         details.append(tag("a", "Download", href=download, aria_label=label, class_="download"))
     body: Child = None
     if part.format != "null":
-        body = tag("pre", part.text, tabindex="0", class_=part.format)
+        is_json = part.format in ("json", *REGISTERED_FORMATS)
+        body = (
+            json_tree(part.text)
+            if is_json
+            else tag("pre", part.text, tabindex="0", class_=part.format)
+        )
     rest = "download it to see all" if download else "open the record to see more"
     cut = tag("p", f"Truncated; {rest}.", class_="quiet")
     return tag(

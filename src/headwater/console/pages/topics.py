@@ -1,8 +1,9 @@
 """Pages: the list of topics, one topic, and its configs."""
 
 from headwater.console.html import Child, Html, link_to, tag
+from headwater.console.pages.charts import charts_section
+from headwater.console.pages.configs import configs_list
 from headwater.console.pages.frame import Frame
-from headwater.console.pages.overview import config_value
 from headwater.console.pages.parts import (
     badge,
     brokers,
@@ -11,6 +12,7 @@ from headwater.console.pages.parts import (
     labelled,
     name_link,
     number,
+    page_tabs,
     pager,
     search_form,
     section,
@@ -20,7 +22,6 @@ from headwater.console.pages.parts import (
     text_input,
     typed_confirmation,
 )
-from headwater.console.views.configs import ConfigRow
 from headwater.console.views.topics import TopicDetail, TopicList, TopicRow
 
 
@@ -51,6 +52,7 @@ def topics_page(page_data: TopicList, frame: Frame) -> Html:
             ),
         ),
         _list(page_data, frame),
+        tag("p", tag("a", "Messages of several topics", href="/messages")),
         None if frame.is_read_only else _create(page_data, frame),
         place="topics",
         is_live=True,
@@ -149,20 +151,8 @@ def tabs(topic: str, current: str) -> Html:
         ("Groups", ("groups",)),
         ("Configs", ("configs",)),
     )
-    return tag(
-        "nav",
-        [
-            tag(
-                "a",
-                name,
-                href=link_to("topics", topic, *rest),
-                aria_current="page" if name == current else None,
-            )
-            for name, rest in pages
-        ],
-        class_="tabs",
-        aria_label="Pages of this topic",
-    )
+    links = [(name, link_to("topics", topic, *rest)) for name, rest in pages]
+    return page_tabs(links, current, label="Pages of this topic")
 
 
 def topic_page(page_data: TopicDetail, frame: Frame) -> Html:
@@ -180,7 +170,8 @@ def topic_page(page_data: TopicDetail, frame: Frame) -> Html:
                 ("Id", tag("code", page_data.topic_id)),
             ]
         ),
-        _partitions(page_data),
+        charts_section("Activity", page_data.charts),
+        section("Partitions", _partitions(page_data)),
         pager(page_data.partitions, ["topics", row.name], frame.query),
         None if frame.is_read_only or row.is_internal else _changes(page_data, frame),
         place="topics",
@@ -285,55 +276,10 @@ def _changes(page_data: TopicDetail, frame: Frame) -> Child:
 
 def configs_page(page_data: TopicDetail, frame: Frame) -> Html:
     name = page_data.topic.name
-    wanted = frame.typed("name") or frame.query.get("edit", "")
-    edited = "" if frame.is_read_only else wanted
-    rows = [
-        _config_row(name, row, frame, is_edited=row.name == edited) for row in page_data.configs
-    ]
     return frame.page(
         name,
         tabs(name, "Configs"),
-        section(
-            "Configs",
-            table(
-                [("Name", ""), ("Value", ""), ("Source", "wide"), ("", "")], rows, label="Configs"
-            ),
-        ),
+        section("Configs", configs_list(page_data.configs, frame, ["topics", name, "configs"])),
         place="topics",
         crumbs=[("Topics", "/topics")],
-    )
-
-
-def _config_row(topic: str, row: ConfigRow, frame: Frame, *, is_edited: bool) -> tuple[Child, ...]:
-    named = tag("code", row.name, title=row.documentation, id=row.name)
-    source = tag("span", row.source, class_="quiet" if row.is_default else None)
-    if is_edited:
-        return (named, _edit(topic, row, frame), source, None)
-    may_change = not frame.is_read_only and not row.is_read_only
-    where = link_to("topics", topic, "configs", query={"edit": row.name})
-    change = tag("a", "Change", href=f"{where}#{row.name}", aria_label=f"Change {row.name}")
-    return (named, config_value(row), source, change if may_change else None)
-
-
-def _edit(topic: str, row: ConfigRow, frame: Frame) -> Html:
-    action = link_to("topics", topic, "configs")
-    hidden = tag("input", type="hidden", name="name", value=row.name)
-    back = tag("button", "Reset to default", name="reset", value="1", formnovalidate=True)
-    return frame.form(
-        action,
-        hidden,
-        tag(
-            "input",
-            type="text",
-            name="value",
-            value=frame.typed("value") or row.value or "",
-            aria_label=f"Value of {row.name}",
-            autocomplete="off",
-            spellcheck="false",
-            autofocus=True,
-        ),
-        tag("button", "Set", class_="primary"),
-        back if row.is_own else None,
-        tag("a", "Cancel", href=action),
-        class_="row",
     )

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from headwater.client.admin.descriptions import ConfigEntry
 from headwater.common.config_types import ConfigSource
+from headwater.common.settings.broker_settings import settings_of_brokers
+from headwater.common.settings.topic_synonyms import TOPIC_SETTINGS
 
 _OWN_SOURCES = frozenset(
     {
@@ -30,6 +33,14 @@ class ConfigRow:
     documentation: str | None
 
 
+_DOCS: Final = {
+    # The broker's default of a topic config has the same meaning.
+    **{name: each.doc for each in TOPIC_SETTINGS.values() for name in each.synonyms},
+    **{name: each.doc for name, each in TOPIC_SETTINGS.items()},
+    **{name: each.doc for name, each in settings_of_brokers().items() if each.doc},
+}
+
+
 def config_rows(entries: Iterable[ConfigEntry]) -> tuple[ConfigRow, ...]:
     """Rows sorted with explicitly set configs first."""
     rows = [
@@ -41,7 +52,8 @@ def config_rows(entries: Iterable[ConfigEntry]) -> tuple[ConfigRow, ...]:
             is_own=each.source in _OWN_SOURCES,
             is_read_only=each.is_read_only,
             is_sensitive=each.is_sensitive,
-            documentation=each.documentation,
+            # Brokers may leave it out.
+            documentation=each.documentation or _DOCS.get(each.name),
         )
         for each in entries
     ]

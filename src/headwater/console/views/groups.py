@@ -9,6 +9,7 @@ from headwater.client.aio import Admin
 from headwater.client.errors import KafkaError
 from headwater.common.ids import TopicPartition
 from headwater.console.console_errors import bad_request, not_found
+from headwater.console.views.charts import Charts
 from headwater.console.views.cluster_view import ClusterView, is_offline
 from headwater.console.views.paging import Page, page_of
 
@@ -93,6 +94,7 @@ class GroupDetail:
     lags: Page[LagRow]
     lag: int
     topics: tuple[str, ...]
+    charts: Charts
 
     @property
     def is_empty(self) -> bool:
@@ -154,7 +156,7 @@ async def _row(admin: Admin, cluster: ClusterView, group: GroupListing) -> Group
 
 
 async def group_detail(
-    admin: Admin, cluster: ClusterView, group_id: str, *, page: int, size: int
+    admin: Admin, cluster: ClusterView, group_id: str, *, page: int, size: int, charts: Charts
 ) -> GroupDetail:
     described = await described_group(admin, group_id)
     lags = await group_lags(admin, cluster, described)
@@ -168,6 +170,7 @@ async def group_detail(
         lags=page_of(lags, page=page, size=size),
         lag=sum(each.lag or 0 for each in lags),
         topics=tuple(sorted({each.topic for each in lags})),
+        charts=charts,
     )
 
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from headwater.client.admin.descriptions import FeatureRange
 from headwater.client.network.cluster_metadata import BrokerNode
+from headwater.console.views.charts import Charts
 from headwater.console.views.cluster_view import ClusterView, is_offline, is_under_replicated
 from headwater.console.views.configs import ConfigRow
-from headwater.console.views.throughput import Rates
 
 TROUBLES_MAX = 100
 
@@ -35,6 +35,8 @@ class BrokerRow:
     log_bytes: int | None
     """None if unknown; `complaint` has the error."""
     complaint: str | None
+    is_missing: bool = False
+    """Holds replicas, but is not part of the cluster now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,17 +77,26 @@ class Overview:
     log_bytes: int
     troubles: tuple[Trouble, ...]
     features: tuple[FeatureRow, ...]
-    throughput: Rates | None
+    charts: Charts
     is_read_only: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerList:
+    """All brokers, the missing ones too, and charts that compare them."""
+
+    brokers: tuple[BrokerRow, ...]
+    charts: Charts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerDetail:
-    """One broker with its log directories and configs."""
+    """One broker with its log directories, and its configs or loggers."""
 
     broker: BrokerRow
     disks: tuple[DiskRow, ...]
     configs: tuple[ConfigRow, ...]
+    charts: Charts
 
 
 def overview(
@@ -94,7 +105,7 @@ def overview(
     *,
     bootstrap: str,
     version: str,
-    throughput: Rates | None,
+    charts: Charts,
     is_read_only: bool,
 ) -> Overview:
     partitions = [
@@ -137,7 +148,7 @@ def overview(
             )
             for name, found in sorted(features.items())
         ),
-        throughput=throughput,
+        charts=charts,
         is_read_only=is_read_only,
     )
 
@@ -165,7 +176,24 @@ def broker_rows(cluster: ClusterView) -> tuple[BrokerRow, ...]:
             complaint=cluster.log_dir_errors.get(node.node_id),
         )
 
-    return tuple(map(row, cluster.description.brokers))
+    present = {each.node_id for each in cluster.description.brokers}
+    missing = [
+        BrokerRow(
+            id=node_id,
+            address="-",
+            rack=None,
+            is_controller=False,
+            leaders=0,
+            replicas=replicas[node_id],
+            log_bytes=None,
+            complaint="The broker is not running.",
+            is_missing=True,
+        )
+        for node_id in replicas
+        if node_id not in present
+    ]
+    rows = [*map(row, cluster.description.brokers), *missing]
+    return tuple(sorted(rows, key=lambda each: each.id))
 
 
 def disk_rows(cluster: ClusterView, node_id: int) -> tuple[DiskRow, ...]:

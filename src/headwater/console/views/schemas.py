@@ -15,6 +15,16 @@ from headwater.console.views.paging import Page, page_of
 from headwater.console.views.record_decoder import indented
 
 VERSIONS_SHOWN_MAX: Final = 100
+SCHEMA_TYPES: Final = ("AVRO", "JSON", "PROTOBUF")
+LEVELS: Final = (
+    "BACKWARD",
+    "BACKWARD_TRANSITIVE",
+    "FORWARD",
+    "FORWARD_TRANSITIVE",
+    "FULL",
+    "FULL_TRANSITIVE",
+    "NONE",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from headwater.client.errors import KafkaError, TopicAuthorizationFailed
 from headwater.client.network.cluster_metadata import PartitionView
 from headwater.common.ids import TopicPartition
 from headwater.console.console_errors import not_found
+from headwater.console.views.charts import Charts
 from headwater.console.views.cluster_view import ClusterView, is_offline, is_under_replicated
 from headwater.console.views.configs import ConfigRow, config_rows
 from headwater.console.views.paging import Page, page_of
@@ -69,6 +70,7 @@ class TopicDetail:
     topic_id: str
     partitions: Page[PartitionRow]
     configs: tuple[ConfigRow, ...]
+    charts: Charts
 
 
 async def topic_list(
@@ -105,7 +107,7 @@ async def topic_list(
 
 
 async def topic_detail(
-    admin: Admin, cluster: ClusterView, name: str, *, page: int, size: int
+    admin: Admin, cluster: ClusterView, name: str, *, page: int, size: int, charts: Charts
 ) -> TopicDetail:
     topic = known_topic(cluster, name)
     offsets = await edges(admin, name, topic.partitions)
@@ -124,6 +126,7 @@ async def topic_detail(
         topic_id=str(topic.topic_id),
         partitions=page_of(rows, page=page, size=size),
         configs=config_rows(configs.values()),
+        charts=charts,
     )
 
 

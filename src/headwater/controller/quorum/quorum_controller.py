@@ -207,15 +207,19 @@ class QuorumController:
             lambda _: ControllerResult((), response), then=then, on_error=on_error
         )
 
-    def expire_sessions(self) -> None:
-        """Fence brokers whose session has ended; called several times a second."""
+    def expire_sessions(self) -> int:
+        """Fence brokers whose session has ended and return their number.
+
+        Called several times a second.
+        """
         stale = self._heartbeats.stale_brokers(self._now_ms())
         if not stale:
-            return
+            return 0
         for node_id in stale:
             _log.warning("Fencing broker, its session has ended: broker_id=%d", node_id)
             self._heartbeats.fence(node_id)
         self._decide(partial(fence_brokers, node_ids=stale, held=self._held_by(stale)))
+        return len(stale)
 
     def assign_replicas_to_dirs(
         self,

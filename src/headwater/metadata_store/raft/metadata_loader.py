@@ -62,9 +62,20 @@ class MetadataLoader:
         self._replay = RecordReplay(self.acl_ids)
         # Up to where records are applied, and the epoch of the last one.
         self.end = OffsetAndEpoch(0, 0)
-        self.has_records = False
         self.bytes_since_snapshot = 0
-        self._last_timestamp = -1
+        # Of the last applied batch, in ms; -1 before the first.
+        self.last_timestamp = -1
+        self.loaded_snapshots = 0
+
+    @property
+    def has_records(self) -> bool:
+        """Whether any record has been applied; those of an open transaction are not."""
+        return self._replay.has_applied
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether the applied part of the log ends within a metadata transaction."""
+        return self._replay.is_in_transaction
 
     def load_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
         """Replace the image with that of a snapshot."""
@@ -82,8 +93,8 @@ class MetadataLoader:
         changes = self._replay.replay(records, self._empty)
         self.image = apply(self._empty, changes, Version(snapshot_id.epoch, snapshot_id.offset))
         self.end = snapshot_id
-        self.has_records = bool(records)
         self.bytes_since_snapshot = 0
+        self.loaded_snapshots += 1
 
     def commit(self, start_offset: int, end_offset: int) -> list[MetadataChange]:
         """Apply committed records; return what they change."""
@@ -93,8 +104,7 @@ class MetadataLoader:
             batches = self._log.read(offset, end_offset, FETCH_MAX_BYTES)
             assert len(batches), f"committed records at {offset} are not in the log"
             for records, header in _data_batches(batches):
-                self.has_records = True
-                self._last_timestamp = header.max_timestamp
+                self.last_timestamp = header.max_timestamp
                 changes = self._replay.replay(records, self.image)
                 if changes:
                     self.image = apply(self.image, changes, self.image.version)
@@ -109,7 +119,7 @@ class MetadataLoader:
     def can_snapshot(self) -> bool:
         """Whether the image differs from the latest snapshot, and no transaction is open."""
         latest = self._log.latest_snapshot_id or BOOTSTRAP_SNAPSHOT_ID
-        return self.end.offset > latest.offset and not self._replay.is_in_transaction
+        return self.end.offset > latest.offset and not self.is_in_transaction
 
     def snapshot(self) -> OffsetAndEpoch | None:
         """Write the image as a snapshot; None if there is one of this offset already."""
@@ -120,8 +130,8 @@ class MetadataLoader:
         last_offset = self.end.offset - 1
         content = build_snapshot(
             self.end,
-            batches=list(batches_of(records, timestamp=max(0, self._last_timestamp))),
-            last_contained_log_timestamp=self._last_timestamp,
+            batches=list(batches_of(records, timestamp=max(0, self.last_timestamp))),
+            last_contained_log_timestamp=self.last_timestamp,
             kraft_version=self._client.kraft_version_at(last_offset),
             voters=self._client.voters_at(last_offset),
         )

@@ -1,7 +1,8 @@
 """Write the decisions of the active controller to the metadata log.
 
 The leader of the quorum is the active controller. It becomes active once it has applied everything
-before its epoch, and its first write in an empty log are the records of `bootstrap.checkpoint`.
+before its epoch. It aborts a transaction that its predecessor did not end, and its first write in
+an empty log are the records of `bootstrap.checkpoint`.
 
 Implements `headwater.metadata.ports.metadata_store.ChangeWriter`: writes complete in order, when
 they are committed; when this replica stops leading, all that are under way fail. They may still be
@@ -25,6 +26,7 @@ from headwater.metadata.metadata_record_serde import (
     newest,
 )
 from headwater.metadata.metadata_records import (
+    AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
     MetadataRecord,
@@ -103,6 +105,10 @@ class QuorumChangeWriter:
         self._end_offset = self._loader.end.offset
         self._queued_count = 0
         image = self._loader.image
+        if self._loader.is_in_transaction:
+            # The predecessor has died before its last batch: no one will end the transaction, and
+            # without its end all later records would count as parts of it (KIP-868).
+            self._append([newest(AbortTransactionRecord())], None)
         if not self._loader.has_records and self._bootstrap:
             image = self._write_bootstrap(image)
         self._proposed = apply(image, (), Version(leader.epoch, 0))
@@ -143,8 +149,15 @@ class QuorumChangeWriter:
             write = self._writes.popleft()
             write.then(write.version)
 
-    def _append(self, records: Sequence[ApiMessageAndVersion], write: _Write | None) -> None:
-        if len(records) > RECORDS_PER_BATCH:
+    def _append(
+        self,
+        records: Sequence[ApiMessageAndVersion],
+        write: _Write | None,
+        *,
+        is_transaction: bool = False,
+    ) -> None:
+        """Append records; `is_transaction` says that they begin and end one."""
+        if len(records) > RECORDS_PER_BATCH and not is_transaction:
             # A batch is atomic; several of them need a transaction (KIP-868).
             begin, end = newest(BeginTransactionRecord()), newest(EndTransactionRecord())
             records = [begin, *records, end]
@@ -168,13 +181,20 @@ class QuorumChangeWriter:
         self._driver.append(epoch, batches, len(records), appended)
 
     def _write_bootstrap(self, image: ClusterImage) -> ClusterImage:
-        begin = BeginTransactionRecord(name=BOOTSTRAP_TRANSACTION)
-        records = [newest(each) for each in (begin, *self._bootstrap, EndTransactionRecord())]
-        self._append(records, None)
+        self._append(self._bootstrap_records(), None, is_transaction=True)
         # What the log will have: later changes are decided on it.
+        return self.bootstrap_image(image)
+
+    def bootstrap_image(self, image: ClusterImage) -> ClusterImage:
+        """Return an empty image with the records of `bootstrap.checkpoint`."""
         replay = RecordReplay(AclIds())
+        records = self._bootstrap_records()
         messages = [decode_record(encode_record(each)).message for each in records]
         return apply(image, replay.replay(messages, image), image.version)
+
+    def _bootstrap_records(self) -> list[ApiMessageAndVersion]:
+        begin = BeginTransactionRecord(name=BOOTSTRAP_TRANSACTION)
+        return [newest(each) for each in (begin, *self._bootstrap, EndTransactionRecord())]
 
     def _fail(self, error: ControllerFenced) -> None:
         self._proposed = None

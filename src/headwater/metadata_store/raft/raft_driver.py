@@ -14,6 +14,7 @@ from typing import Protocol, assert_never
 
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import StorageError
+from headwater.metadata_store.raft.kafka_raft_metrics import KafkaRaftMetrics
 from headwater.protocol.older_versions import Message
 from headwater.raft.election_state import ElectionState, LeaderAndEpoch
 from headwater.raft.kafka_raft_client import KafkaRaftClient
@@ -105,6 +106,7 @@ class RaftDriver:
         """
         self.client = client
         self.failure: StorageError | None = None
+        self.metrics = KafkaRaftMetrics()
         self._io = io
         self._listener = listener
         self._failed = failed
@@ -226,6 +228,7 @@ class RaftDriver:
 
     def _decide(self, event: Event) -> None:
         self._effects.extend(self.client.decide(event))
+        self.metrics.observe(self.client, event.now_ms)
 
     def _append_all(self) -> None:
         """Append everything that waits for one epoch, with one sync."""
@@ -236,7 +239,8 @@ class RaftDriver:
             each = self._appends.popleft()
             taken.append(each)
             batches += each.batches
-        appended = self.client.append(epoch, batches, self._io.now_ms())
+        now_ms = self._io.now_ms()
+        appended = self.client.append(epoch, batches, now_ms)
         self._effects.extend(appended.effects)
         if appended.info is None:
             for each in taken:
@@ -247,6 +251,10 @@ class RaftDriver:
             next_offset += each.record_count
             each.then(ErrorCode.NONE, next_offset - 1)
         assert next_offset == appended.info.last_offset + 1, "record counts do not match"
+        self.metrics.appended(
+            next_offset - appended.info.first_offset, appended.info.last_offset, now_ms
+        )
+        self.metrics.observe(self.client, now_ms)
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:

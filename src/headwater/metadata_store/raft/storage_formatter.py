@@ -17,20 +17,19 @@ from typing import Final
 from headwater.common.exceptions import InvalidSetting, StorageError
 from headwater.common.ids import TopicId
 from headwater.common.ports import Random
-from headwater.metadata.metadata_record_serde import encode_record, newest
+from headwater.metadata.metadata_record_serde import ApiMessageAndVersion, newest
 from headwater.metadata.metadata_records import (
     FeatureLevelRecord,
     MetadataRecord,
     UserScramCredentialRecord,
 )
 from headwater.metadata_store.raft.kafka_raft_log import DIRECTORY_NAME
+from headwater.metadata_store.raft.metadata_loader import batches_of
 from headwater.metadata_store.raft.metadata_version import METADATA_VERSION, release_of_level
 from headwater.metadata_store.raft.snapshot_files import SnapshotFiles
 from headwater.raft.replicated_log import BOOTSTRAP_SNAPSHOT_ID
 from headwater.raft.snapshots import build_snapshot
 from headwater.raft.voter_set import Endpoint, ReplicaKey, VoterNode, VoterSet
-from headwater.records.batch_building import build_batch
-from headwater.records.record import Record
 from headwater.storage.io.disk import Disk, make_directory_durably, write_atomically
 from headwater.storage.log_manager import meta_properties
 from headwater.storage.log_manager.meta_properties import MetaProperties
@@ -83,6 +82,8 @@ class FormatRequest:
     # A node that is the only voter, at this address.
     standalone: tuple[str, int] | None = None
     ignores_formatted: bool = False
+    # All records of the bootstrap checkpoint, instead of features and credentials.
+    records: tuple[ApiMessageAndVersion, ...] | None = None
 
 
 def random_uuid(random: Random) -> TopicId:
@@ -118,7 +119,7 @@ def format_storage(request: FormatRequest, *, disk: Disk, random: Random, now_ms
     if not new:
         return ["All of the log directories are already formatted."]
     bootstrap = bootstrap_checkpoint(request, now_ms)
-    return [_format(request, each, bootstrap, disk, random, now_ms) for each in new]
+    return [format_directory(request, each, bootstrap, disk, random, now_ms) for each in new]
 
 
 def _check_cluster_id(cluster_id: str) -> None:
@@ -128,24 +129,24 @@ def _check_cluster_id(cluster_id: str) -> None:
 
 def bootstrap_checkpoint(request: FormatRequest, now_ms: int) -> bytes:
     """The records that the first active controller writes into the metadata log."""
-    records: list[MetadataRecord] = [
-        FeatureLevelRecord(name=name, feature_level=level)
-        for name, level in request.features.items()
-    ]
-    records.extend(request.scram)
-    batch = build_batch(
-        [Record(value=encode_record(newest(each)), timestamp=now_ms) for each in records]
-    )
+    records = request.records
+    if records is None:
+        new: list[MetadataRecord] = [
+            FeatureLevelRecord(name=name, feature_level=level)
+            for name, level in request.features.items()
+        ]
+        new.extend(request.scram)
+        records = tuple(newest(each) for each in new)
     return build_snapshot(
         BOOTSTRAP_SNAPSHOT_ID,
-        batches=[batch],
+        batches=list(batches_of(records, timestamp=now_ms)),
         last_contained_log_timestamp=0,
         kraft_version=0,
         voters=None,
     )
 
 
-def _format(
+def format_directory(
     request: FormatRequest,
     directory: PurePath,
     bootstrap: bytes,
@@ -153,8 +154,11 @@ def _format(
     random: Random,
     now_ms: int,
 ) -> str:
+    """Write the files of one directory; an earlier directory id is kept."""
     make_directory_durably(disk, directory)
-    directory_id = _directory_id(request, directory, random)
+    # First: a node that starts without it would begin with an empty cluster.
+    write_atomically(disk, directory / BOOTSTRAP_FILE_NAME, bootstrap)
+    directory_id = _directory_id(request, directory, disk, random)
     voters = None
     if directory == request.metadata_directory:
         voters = _initial_voters(request, directory_id)
@@ -178,7 +182,6 @@ def _format(
             )
         )
         writer.freeze()
-    write_atomically(disk, directory / BOOTSTRAP_FILE_NAME, bootstrap)
     meta_properties.save(
         disk,
         directory,
@@ -201,11 +204,16 @@ def _kind(request: FormatRequest, directory: PurePath, voters: VoterSet | None) 
     return "data directory"
 
 
-def _directory_id(request: FormatRequest, directory: PurePath, random: Random) -> TopicId:
+def _directory_id(
+    request: FormatRequest, directory: PurePath, disk: Disk, random: Random
+) -> TopicId:
     if directory == request.metadata_directory:
         for each in request.initial_controllers or ():
             if each.node_id == request.node_id:
                 return each.directory_id
+    meta = meta_properties.load(disk, directory)
+    if meta is not None and meta.directory_id is not None:
+        return TopicId.parse(meta.directory_id)
     return random_uuid(random)
 
 

@@ -150,7 +150,7 @@ def _of_watermark(source: SourceSpec) -> Iterator[Problem]:
     fields = [
         each for decoding in (source.key, source.value) if decoding for each in decoding.fields
     ]
-    if not source.is_topic:
+    if not source.is_topic or source.transforms:
         return
     if any(each and each.avro and not each.fields for each in (source.key, source.value)):
         # Only the registry knows its columns, and it was not requested.

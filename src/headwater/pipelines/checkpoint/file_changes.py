@@ -235,8 +235,9 @@ class _Comparison:
                 yield self._change(Effect.KEEPS, f"{option} of {name} differs", at)
             else:
                 yield self._change(Effect.MAY_BREAK, f"{option} of {name} differs", at)
-        for word in ("decode", "table"):
-            if before[word] != now[word]:
+        for word in ("decode", "table", "transforms"):
+            # A description of an earlier version has no transforms.
+            if before.get(word) != now.get(word):
                 effect = Effect.MAY_BREAK if self.has_state else Effect.KEEPS
                 yield self._change(effect, f"{word} of {name} differs", place)
         yield from self._of_watermark(f"the source {name}", before, now, place)
@@ -341,7 +342,21 @@ def _described_source(source: SourceSpec) -> Description:
             if each is not None
         },
         "watermark": _watermark(source),
+        **({"transforms": _transforms(source)} if source.transforms else {}),
     }
+
+
+def _transforms(source: SourceSpec) -> list[object]:
+    return [
+        [
+            each.kind,
+            each.part,
+            dict(each.config),
+            None if each.predicate is None else [each.predicate.kind, dict(each.predicate.config)],
+            each.is_negated,
+        ]
+        for each in source.transforms
+    ]
 
 
 def _described_step(step: StepSpec) -> Description:

@@ -82,6 +82,8 @@ def _problems(spec: PipelineSpec) -> Iterator[str]:
         for decoding in (source.key, source.value):
             if decoding is not None and decoding.coding is Coding.AVRO:
                 yield f"the source {source.name} is Avro"
+        if source.transforms:
+            yield f"the source {source.name} has transforms"
         if source.is_static or source.table.name is not None:
             yield f"the source {source.name} is static or a table"
     for step in spec.steps:
@@ -94,6 +96,8 @@ def _problems(spec: PipelineSpec) -> Iterator[str]:
             yield f"the sink {sink.name} is a connector"
         if sink.mode is not Mode.APPEND:
             yield f"the sink {sink.name} has mode {sink.mode.value}, and only append is possible"
+        if sink.transforms:
+            yield f"the sink {sink.name} has transforms"
         if sink.encoding is not None and sink.encoding.parts:
             yield f"the sink {sink.name} is Avro"
 

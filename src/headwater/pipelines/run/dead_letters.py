@@ -16,6 +16,7 @@ from headwater.pipelines.run.source_decoder import (
     _is_broken,
     _parsed,
     _part_is_broken,
+    decoded_records,
 )
 from headwater.pipelines.spec.pipeline_spec import (
     Coding,
@@ -25,8 +26,10 @@ from headwater.pipelines.spec.pipeline_spec import (
     SourceSpec,
     Trigger,
 )
+from headwater.pipelines.spec.source_reader import RECORD
 from headwater.spark.formats.avro.avro_options import RegistryAccess
 from headwater.spark.sink.write_stream import topic_writer
+from headwater.spark.transforms.transform_chain import FAILURE
 
 _HEADERS: Final = "array<struct<key:string,value:binary>>"
 
@@ -37,15 +40,12 @@ _ERRORS: Final = "__headwater.errors."
 def dead_letters(
     records: "DataFrame", source: SourceSpec, pipeline: str, registry: "RegistryAccess | None"
 ) -> "DataFrame | None":
-    """Return records that cannot be decoded, with the reason in their headers."""
-    decodings = {
-        part: each for part, each in _decodings(source).items() if each.coding is not Coding.STRING
-    }
-    if not decodings:
+    """Return failed records, with the reason in their headers."""
+    failed = failed_records(records, source, registry)
+    if failed is None:
         return None
-    broken = _parsed(records, decodings, "PERMISSIVE", registry).where(_is_broken(decodings))
     fields = {
-        "message": _reason(decodings),
+        "message": f.col(FAILURE),
         "topic": f.col("topic"),
         "partition": f.col("partition").cast("string"),
         "offset": f.col("offset").cast("string"),
@@ -55,7 +55,33 @@ def dead_letters(
     added = f.array(*(_header(_ERRORS + name, value) for name, value in fields.items()))
     own = f.coalesce(f.col("headers"), f.array().cast(_HEADERS))
     headers = f.concat(own, added)
-    return broken.select("key", "value", headers.alias("headers"))
+    return failed.select("key", "value", headers.alias("headers"))
+
+
+def failed_records(
+    records: "DataFrame", source: SourceSpec, registry: "RegistryAccess | None"
+) -> "DataFrame | None":
+    """Return records that cannot be decoded or transformed, with `FAILURE`.
+
+    They are as they were consumed. None if every record of the source can be decoded.
+    """
+    decodings = {
+        part: each for part, each in _decodings(source).items() if each.coding is not Coding.STRING
+    }
+    names = records.columns
+    if source.transforms:
+        found = decoded_records(records, source, registry, keeps_broken=True)
+        # Decoded again, because the reason is found in Python, for the failed records alone.
+        records = found.where(f.col(FAILURE).isNotNull()).select(f"{RECORD}.*", FAILURE)
+    if not decodings:
+        return records if source.transforms else None
+    parsed = _parsed(records, decodings, "PERMISSIVE", registry)
+    reason = _reason(decodings)
+    if source.transforms:
+        reason = f.when(_is_broken(decodings), reason).otherwise(f.col(FAILURE))
+    else:
+        parsed = parsed.where(_is_broken(decodings))
+    return parsed.select(*names, reason.alias(FAILURE))
 
 
 def _reason(decodings: dict[str, Decoding]) -> "Column":

@@ -1,7 +1,7 @@
 """Publish a run's state to a topic; watch the topic for stop requests.
 
-Runs in its own thread. Unreachable brokers must not stop the pipeline: a failure is logged, and the
-next report is another attempt.
+Runs in its own thread. Unreachable brokers must not stop the pipeline: a failure is logged once,
+and the next heartbeat is another attempt.
 """
 
 import logging
@@ -17,7 +17,7 @@ from headwater.pipelines.run.run_topic import RunTopic
 _log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S: Final = 1.0
-_LAST_REPORT_S: Final = 30.0
+_LAST_REPORT_S: Final = 10.0
 
 
 class RunPublisher:
@@ -29,8 +29,10 @@ class RunPublisher:
         *,
         request_stop: Callable[[], None],
         steady_ms: Callable[[], int],
+        open_topic: Callable[[Mapping[str, str]], RunTopic] = RunTopic,
     ) -> None:
         self._client = client
+        self._open_topic = open_topic
         self._ask_to_stop = request_stop
         self._steady_ms = steady_ms
         self._changed = threading.Condition()
@@ -61,19 +63,23 @@ class RunPublisher:
     def _run(self) -> None:
         topic: RunTopic | None = None
         is_over = False
+        failure: str | None = None
         while not is_over:
             with self._changed:
                 if not self._is_over:
-                    self._changed.wait(_LOOK_EVERY_S)
+                    self._changed.wait(_LOOK_EVERY_S if failure is None else HEARTBEAT_MS / 1000)
                 is_over, report = self._is_over, self._report
             try:
                 if topic is None:
-                    topic = RunTopic(self._client)
+                    topic = self._open_topic(self._client)
                     topic.create()
                 self._publish(topic, report)
                 self._look_for_stop(topic, report)
+                failure = None
             except HeadwaterError as error:
-                _log.warning("Could not publish the state of the run: error=%s", error)
+                if str(error) != failure:
+                    failure = str(error)
+                    _log.warning("Could not publish the state of the run: error=%s", failure)
         if topic is not None:
             topic.__exit__()
 

@@ -1,6 +1,7 @@
 """Records of the topic that holds the state of pipeline runs.
 
-Readable without pyspark.
+Imports neither pyspark nor pyarrow, so that a console can read the topic without them:
+`PublishedRuns.replay` takes its records in order.
 
 One compacted topic per cluster, one partition, so that reports and requests are in order:
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from headwater.pipelines.check.connector_port import Connectors, SinkBatch
 from headwater.pipelines.check.topic_options import topic_options
 from headwater.pipelines.run.avro_options import sink_avro
-from headwater.pipelines.run.sink_records import as_records
+from headwater.pipelines.run.sink_records import as_records, transformed_records
 from headwater.pipelines.spec.pipeline_spec import (
     HEADWATER,
     PipelineSpec,
@@ -56,11 +56,12 @@ def start_sink(
         rows = in_files(frame, sink.table)
         writer = rows.writeStream.format(sink.format).options(**sink.options)
     else:
-        avro = sink_avro(sink, spec)
-        records = as_records(
-            frame, sink.record, () if sink.encoding is None else sink.encoding.parts
-        )
-        options = topic_options(spec, {**sink.options, **avro})
+        options = topic_options(spec, {**sink.options, **sink_avro(sink, spec)})
+        typed = () if sink.encoding is None else sink.encoding.parts
+        if sink.transforms:
+            records, options = transformed_records(frame, sink, typed, options)
+        else:
+            records = as_records(frame, sink.record, typed)
         writer = topic_writer(records, options, sink.mode.value)
     return _start(writer, sink, spec)
 

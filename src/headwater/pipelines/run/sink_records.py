@@ -4,13 +4,16 @@ A column `value` of type string or binary is the value itself, and the other col
 written. All other rows are written as JSON.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
+from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
 
-from headwater.pipelines.spec.pipeline_spec import RecordSpec
+from headwater.pipelines.spec.pipeline_spec import RecordSpec, SinkSpec
 from headwater.pipelines.spec.source_reader import RECORD
+from headwater.spark.transforms.transform_chain import transform_records
+from headwater.spark.transforms.transform_config import ROUTERS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -41,6 +44,43 @@ def as_records(frame: "DataFrame", record: RecordSpec, typed: Collection[str] = 
         if name in kinds and name not in columns and _is_meant(name, kinds):
             columns[name] = f.col(name)
     return frame.select(*(column.alias(name) for name, column in columns.items()))
+
+
+def transformed_records(
+    frame: "DataFrame", sink: SinkSpec, typed: Collection[str], options: Mapping[str, str]
+) -> "tuple[DataFrame, dict[str, str]]":
+    """Return the transformed records of a sink, and the options to write them with."""
+    kinds = dict(frame.dtypes)
+    is_ready = sink.record.value is None and kinds.get("value") in _TEXTS and "value" not in typed
+    records = as_records(frame, sink.record, {"key"} if is_ready else {"key", "value"})
+    topic, chosen = options.get("topic"), dict(options)
+    if topic is not None:
+        records = records.withColumn("topic", f.lit(topic))
+    found = transform_records(records, sink.transforms)
+    if any(each.kind in ROUTERS for each in sink.transforms):
+        # Rows name their topics now, and the former one keeps the marks of finished batches.
+        chosen.pop("topic", None)
+        if topic is not None:
+            chosen.setdefault("markerTopic", topic)
+    elif topic is not None:
+        found = found.drop("topic")
+    return as_texts(found, [part for part in ("key", "value") if part not in typed]), chosen
+
+
+def as_texts(
+    records: "DataFrame", parts: Collection[str], *, keeps_nulls: bool = False
+) -> "DataFrame":
+    """Return keys and values as text: JSON if they have several fields."""
+    options = {"ignoreNullFields": str(not keeps_nulls).lower()}
+    columns = {}
+    for part in parts:
+        if part in records.columns:
+            kind = records.schema[part].dataType
+            if isinstance(kind, StructType | ArrayType | MapType):
+                columns[part] = f.to_json(part, options)
+            elif not isinstance(kind, StringType | BinaryType):
+                columns[part] = f.col(part).cast("string")
+    return records.withColumns(columns) if columns else records
 
 
 def _value(frame: "DataFrame", record: RecordSpec, kinds: dict[str, str]) -> "Column":

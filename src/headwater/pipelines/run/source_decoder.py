@@ -8,10 +8,13 @@ from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
 from headwater.pipelines.spec.pipeline_spec import Coding, Decoding, SourceSpec
 from headwater.pipelines.spec.source_reader import RECORD
+from headwater.spark.exceptions import InvalidOption
 from headwater.spark.formats.avro.from_avro import record_columns
+from headwater.spark.transforms.transform_chain import FAILURE, checked, with_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -32,6 +35,10 @@ def decode(
 ) -> "DataFrame":
     """Decode records; skip undecodable ones, or fail the query."""
     decodings = _decodings(source)
+    if source.transforms:
+        found = decoded_records(records, source, registry, keeps_broken=keeps_broken)
+        kept = found.where(f.col(FAILURE).isNull()) if keeps_broken else checked(found)
+        return _transformed_columns(kept, records, source)
     if not decodings:
         return records
     mode = "PERMISSIVE" if keeps_broken else "FAILFAST"
@@ -45,6 +52,70 @@ def decode(
     ]
     record = f.struct(*(f.col(name) for name in records.columns)).alias(RECORD)
     return parsed.select(*fields, record)
+
+
+def decoded_records(
+    records: "DataFrame",
+    source: SourceSpec,
+    registry: "RegistryAccess | None",
+    *,
+    keeps_broken: bool,
+) -> "DataFrame":
+    """Decode and transform keys and values, with the reason of a failure in `FAILURE`.
+
+    The column `record` keeps the record as it was consumed.
+    """
+    decodings = _decodings(source)
+    mode = "PERMISSIVE" if keeps_broken else "FAILFAST"
+    parsed = _parsed(records, decodings, mode, registry)
+    failure = None
+    if keeps_broken and decodings:
+        failure = f.when(_is_broken(decodings), f.lit("not decoded"))
+    decoded = {part: _decoded(part, each) for part, each in decodings.items()}
+    consumed = f.struct(*(f.col(name) for name in records.columns)).alias(RECORD)
+    columns = [decoded.get(name, f.col(name)).alias(name) for name in records.columns]
+    reason = [] if failure is None else [failure.alias(FAILURE)]
+    frame = parsed.select(*columns, consumed, *reason)
+    return with_failures(frame, source.transforms, None if failure is None else f.col(FAILURE))
+
+
+def _decoded(part: str, decoding: Decoding) -> "Column":
+    whole = f.col(_PARSED + part)
+    if decoding.coding is Coding.STRING:
+        return whole.getField(decoding.fields[0].name)
+    fields = (whole.getField(each.name).alias(each.name) for each in decoding.fields)
+    return f.when(whole.isNotNull() & f.col(part).isNotNull(), f.struct(*fields))
+
+
+def _transformed_columns(
+    frame: "DataFrame", records: "DataFrame", source: SourceSpec
+) -> "DataFrame":
+    """Return the fields of transformed keys and values as columns, and the record."""
+    decodings = _decodings(source)
+    if not decodings:
+        return frame.select(*records.columns)
+    fields: dict[str, Column] = {}
+    for part in ("key", "value"):
+        kind, decoding = frame.schema[part].dataType, decodings.get(part)
+        if decoding is None and kind == records.schema[part].dataType:
+            continue
+        if isinstance(kind, StructType):
+            columns = {name: f.col(part).getField(name) for name in kind.names}
+        elif decoding is not None and decoding.coding is Coding.STRING:
+            columns = {decoding.fields[0].name: f.col(part)}
+        else:
+            columns = {part: f.col(part)}
+        known = {name.lower() for name in fields}
+        if twice := [name for name in columns if name.lower() in known]:
+            raise InvalidOption(
+                f"{source.name}: the column {twice[0]} comes from the key and from the value"
+            )
+        fields |= columns
+    changed = [name for name in ("topic", "headers") if name in records.columns]
+    record = f.col(RECORD)
+    for name in changed:
+        record = record.withField(name, f.col(name))
+    return frame.select(*(each.alias(name) for name, each in fields.items()), record.alias(RECORD))
 
 
 def latest_per_key(records: "DataFrame") -> "DataFrame":

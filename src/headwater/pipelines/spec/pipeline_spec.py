@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from headwater.pipelines.spec.ddl import DdlField
 from headwater.pipelines.spec.document import Place
+from headwater.spark.transforms.transform_config import TransformSpec
 
 HEADWATER: Final = "headwater"
 
@@ -124,6 +125,8 @@ class SourceSpec:
     is_static: bool = False
     # The table of a format that has tables, and its catalog.
     table: TableSpec = field(default_factory=TableSpec)
+    # Of records, after they were decoded.
+    transforms: tuple[TransformSpec, ...] = ()
 
     @property
     def is_topic(self) -> bool:
@@ -213,6 +216,8 @@ class SinkSpec:
     encoding: Encoding | None = None
     create: NewTopicSpec | None = None
     table: TableSpec = field(default_factory=TableSpec)
+    # Of records, before they are encoded.
+    transforms: tuple[TransformSpec, ...] = ()
 
     @property
     def is_topic(self) -> bool:

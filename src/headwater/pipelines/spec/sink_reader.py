@@ -20,6 +20,7 @@ from headwater.pipelines.spec.pipeline_spec import (
 )
 from headwater.pipelines.spec.section import Section
 from headwater.pipelines.spec.table_reader import read_table
+from headwater.pipelines.spec.transform_reader import read_transform_list
 from headwater.spark.locations import resolved
 from headwater.spark.settings_files import beside
 
@@ -42,6 +43,7 @@ def read_sink(section: Section, folder: Path) -> SinkSpec:
     create = _create(section) if is_topic else None
     is_format = connector is None and not is_topic
     table = read_table(section) if is_format else TableSpec()
+    transforms = read_transform_list(section, is_topic=is_topic, is_sink=True)
     options = section.rest()
     if connector is None and not is_topic and "path" in options:
         options["path"] = resolved(options["path"], folder)
@@ -60,6 +62,7 @@ def read_sink(section: Section, folder: Path) -> SinkSpec:
         encoding=encoding,
         create=create,
         table=table,
+        transforms=transforms,
     )
 
 

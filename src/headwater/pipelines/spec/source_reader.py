@@ -21,6 +21,7 @@ from headwater.pipelines.spec.pipeline_spec import (
 )
 from headwater.pipelines.spec.section import Section
 from headwater.pipelines.spec.table_reader import read_source_table
+from headwater.pipelines.spec.transform_reader import read_transform_list
 from headwater.spark.locations import resolved
 from headwater.spark.settings_files import beside
 
@@ -45,6 +46,9 @@ def read_source(section: Section, name: str, folder: Path) -> SourceSpec:
     if (is_table or is_static) and watermark is not None:
         section.add_problem("a table cannot have a watermark", "watermark")
     schema = None if connector is not None else _schema(section, is_topic=is_topic)
+    transforms = read_transform_list(section, is_topic=is_topic, is_sink=False)
+    if is_table and transforms:
+        section.add_problem("a table cannot have transforms: use a step", "transforms")
     options = section.rest()
     if connector is None and not is_topic and "path" in options:
         options["path"] = resolved(options["path"], folder)
@@ -64,6 +68,7 @@ def read_source(section: Section, name: str, folder: Path) -> SourceSpec:
         is_table=is_table,
         is_static=is_static,
         table=table,
+        transforms=transforms,
     )
 
 

@@ -2,9 +2,14 @@
 
 Note: a missing topic is fine if the brokers create topics automatically. If they do not, a task
 would wait a minute for the topic and then be retried.
+
+Spark plans a sink twice with every batch, in processes that it reuses. A topic that was found is
+therefore not looked up again for a minute.
 """
 
-from collections.abc import Mapping
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from headwater.client import Admin
@@ -18,6 +23,29 @@ from headwater.spark.sink.sink_options import SinkOptions
 _CREATES: Final = "auto.create.topics.enable"
 
 
+class FoundTopics:
+    """Topics that existed a short while ago, by brokers and name."""
+
+    KEPT_S: Final = 60.0
+    TOPICS_MAX: Final = 1_000
+
+    def __init__(self, steady_s: Callable[[], float] = time.monotonic) -> None:
+        self._steady_s = steady_s
+        self._until_s: OrderedDict[tuple[str, str], float] = OrderedDict()
+
+    def __contains__(self, place: tuple[str, str]) -> bool:
+        return self._until_s.get(place, 0.0) > self._steady_s()
+
+    def add(self, place: tuple[str, str]) -> None:
+        self._until_s.pop(place, None)
+        self._until_s[place] = self._steady_s() + self.KEPT_S
+        while len(self._until_s) > self.TOPICS_MAX:
+            self._until_s.popitem(last=False)
+
+
+_found: Final = FoundTopics()
+
+
 def check_topics_exist(options: SinkOptions) -> None:
     """Raise `InvalidOption` if the options name a topic that does not exist.
 
@@ -25,10 +53,12 @@ def check_topics_exist(options: SinkOptions) -> None:
     """
     brokers = shared_settings(options.client)
     for topic in dict.fromkeys((options.topic, options.marker_topic)):
-        if topic is None:
+        place = (brokers.get("bootstrap.servers", ""), topic or "")
+        if topic is None or place in _found:
             continue
         try:
             cached_reader(brokers).topics([topic])
+            _found.add(place)
         except UnknownTopicOrPartition:
             if not _create_topics(brokers):
                 raise InvalidOption(

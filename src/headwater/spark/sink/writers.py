@@ -6,6 +6,7 @@ a task no later moment for it. `commit` and `abort`, which run in the driver, ha
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -23,6 +24,11 @@ from headwater.spark.formats.typed_values import written
 from headwater.spark.sink.exactly_once import CommittedBatch, identity_of, write_exactly_once
 from headwater.spark.sink.sink_options import Delivery, SinkOptions
 from headwater.spark.sink.task_writer import write_at_least_once
+
+TRANSACTION_TIMEOUT_MS: Final = str(15 * 60 * 1000)
+"""The longest that brokers allow by default. Spark computes rows while a task writes them, so that
+a transaction is open for as long as a join or an aggregation takes: with the default of a producer,
+a minute, brokers would abort it, and each attempt of the task again."""
 
 
 @dataclass
@@ -75,6 +81,7 @@ def write_task(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> RowsWrit
     # Not kept: taking over the transactional id is what fences a former attempt.
     identity = identity_of(options, partition, context.getLocalProperty)
     settings["transactional.id"] = identity.transactional_id(options.transactional_id_prefix)
+    settings.setdefault("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
     with Producer(settings) as producer:
         count = write_exactly_once(
             rows, options, identity, producer=producer, committed_batch=_committed_batch(options)

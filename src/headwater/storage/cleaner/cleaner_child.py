@@ -26,8 +26,14 @@ from headwater.storage.cleaner.cleaning_job import (
     CleaningResult,
     FailureKind,
 )
-from headwater.storage.cleaner.cleaning_job_json import outcome_line, progress_line, read_job
+from headwater.storage.cleaner.cleaning_job_json import (
+    outcome_line,
+    progress_line,
+    read_io_limit,
+    read_job,
+)
 from headwater.storage.cleaner.io_throttle import CleaningProgress, IoThrottle
+from headwater.storage.cleaner.segment_reader import Throttle, unthrottled
 from headwater.storage.io.disk import Disk
 from headwater.storage.io.os_disk import OsDisk
 
@@ -46,8 +52,10 @@ def main() -> None:
     line = sys.stdin.readline()
     if not line:
         sys.exit(ORPHANED)
-    threading.Thread(target=_exit_when_closed, args=(sys.stdin,), daemon=True).start()
-    _write_line(outcome_line(run(OsDisk(), read_job(line))))
+    job = read_job(line)
+    throttle = IoThrottle(job.io_max_bytes_per_second, now=time.monotonic, sleep=time.sleep)
+    threading.Thread(target=_follow_parent, args=(sys.stdin, throttle), daemon=True).start()
+    _write_line(outcome_line(run(OsDisk(), job, throttle)))
 
 
 def die_with_parent(parent_pid: int) -> None:
@@ -65,9 +73,10 @@ def die_with_parent(parent_pid: int) -> None:
         sys.exit(ORPHANED)
 
 
-def run(disk: Disk, job: CleaningJob) -> CleaningResult | CleaningFailure:
+def run(
+    disk: Disk, job: CleaningJob, io_throttle: Throttle = unthrottled
+) -> CleaningResult | CleaningFailure:
     """Run the job; return failures of the log or the disk as values."""
-    io_throttle = IoThrottle(job.io_max_bytes_per_second, now=time.monotonic, sleep=time.sleep)
     progress = CleaningProgress(PROGRESS_EVERY_BYTES, lambda done: _write_line(progress_line(done)))
 
     def throttle(moved_bytes: int) -> None:
@@ -90,8 +99,11 @@ def run(disk: Disk, job: CleaningJob) -> CleaningResult | CleaningFailure:
         return CleaningFailure(FailureKind.STORAGE, str(error))
 
 
-def _exit_when_closed(stdin: TextIO) -> None:
-    stdin.read()
+def _follow_parent(stdin: TextIO, throttle: IoThrottle) -> None:
+    """Apply the parent's I/O limits; end with it."""
+    for line in stdin:
+        if line.endswith("\n"):
+            throttle.limit(read_io_limit(line))
     # The parent has exited; its next start removes these files.
     os._exit(ORPHANED)
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import IO
 
 from headwater.storage.cleaner.cleaner import remove_outputs
@@ -20,7 +21,7 @@ from headwater.storage.cleaner.cleaning_job import (
     CleaningResult,
     FailureKind,
 )
-from headwater.storage.cleaner.cleaning_job_json import job_line, read_message
+from headwater.storage.cleaner.cleaning_job_json import io_limit_line, job_line, read_message
 from headwater.storage.io.disk import Disk
 
 CHILD_COMMAND = (sys.executable, "-P", "-m", "headwater.storage.cleaner.cleaner_child")
@@ -44,6 +45,8 @@ class CleanerProcess:
         self._lock = threading.Lock()
         self._child: subprocess.Popen[str] | None = None
         self._is_cancelled = False
+        self._io_limit = job.io_max_bytes_per_second
+        self._has_job = False
 
     def run(self) -> CleaningResult | CleaningFailure:
         """Clean and wait for the result. Without a result, no file of the child is left."""
@@ -63,6 +66,13 @@ class CleanerProcess:
                 # Popen knows whether the child has been waited for, and then sends no signal.
                 self._child.kill()
 
+    def limit_io(self, bytes_per_second: int) -> None:
+        """Tell the child its share of the I/O budget, as soon as it has a job."""
+        with self._lock:
+            self._io_limit = bytes_per_second
+            if self._has_job:
+                self._tell_io_limit()
+
     @property
     def pid(self) -> int | None:
         """Process id of the child, once it has been started."""
@@ -81,6 +91,8 @@ class CleanerProcess:
         finally:
             # Also if a callback raised: no child may keep running unsupervised.
             child.kill()
+            with self._lock:
+                self._has_job = False
             _close(child.stdout)
             _close(child.stdin)
             child.wait()
@@ -106,6 +118,10 @@ class CleanerProcess:
         try:
             child.stdin.write(job_line(self._job))
             child.stdin.flush()
+            with self._lock:
+                self._has_job = True
+                if self._io_limit != self._job.io_max_bytes_per_second:
+                    self._tell_io_limit()
         except BrokenPipeError:
             child.wait()
             return None
@@ -119,6 +135,14 @@ class CleanerProcess:
                 self._on_progress(message)
         child.wait()
         return None
+
+    def _tell_io_limit(self) -> None:
+        assert self._child is not None
+        assert self._child.stdin is not None
+        # The child may have ended; `run` finds that out.
+        with suppress(BrokenPipeError):
+            self._child.stdin.write(io_limit_line(self._io_limit))
+            self._child.stdin.flush()
 
 
 def _close(stream: IO[str] | None) -> None:

@@ -1,7 +1,8 @@
 """JSON lines between the broker and its cleaner process.
 
-One message is one line: `{"job": ...}` goes in; `{"progress": ...}` comes out any number of times,
-followed by one `{"result": ...}` or `{"failure": ...}`.
+One message is one line: `{"job": ...}` goes in, followed by an `{"io_limit": ...}` whenever the
+job's share of the I/O budget changes; `{"progress": ...}` comes out any number of times, followed
+by one `{"result": ...}` or `{"failure": ...}`.
 """
 
 import json
@@ -27,6 +28,10 @@ def job_line(job: CleaningJob) -> str:
     return _line("job", {**asdict(job), "folder": str(job.folder), "map_seed": job.map_seed.hex()})
 
 
+def io_limit_line(bytes_per_second: int) -> str:
+    return _line("io_limit", bytes_per_second)
+
+
 def outcome_line(outcome: CleaningResult | CleaningFailure) -> str:
     name = "failure" if isinstance(outcome, CleaningFailure) else "result"
     return _line(name, asdict(outcome))
@@ -48,6 +53,12 @@ def read_job(line: str) -> CleaningJob:
             "live_producers": tuple(LiveProducer(**each) for each in given["live_producers"]),
         }
     )
+
+
+def read_io_limit(line: str) -> int:
+    """Parse a message to a running cleaning: its new limit in bytes per second."""
+    bytes_per_second: int = json.loads(line)["io_limit"]
+    return bytes_per_second
 
 
 def read_message(line: str) -> CleaningResult | CleaningFailure | int:

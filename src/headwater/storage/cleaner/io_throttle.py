@@ -26,6 +26,10 @@ class IoThrottle:
         self._sleep = sleep
         self._done_at = now()
 
+    def limit(self, bytes_per_second: int) -> None:
+        """Change the limit from the next call on. Callable on any thread."""
+        self._bytes_per_second = bytes_per_second
+
     def __call__(self, moved_bytes: int) -> None:
         now = self._now()
         # Time at which the limit allows the bytes so far.

@@ -1,4 +1,8 @@
-"""LogCleaner: choose a log, clean it in a child process, swap in the result.
+"""LogCleaner: choose logs, clean each in a child process, swap in the results.
+
+At most `log.cleaner.threads` logs are cleaned or swapped at once, each by its own child. They share
+the memory of `log.cleaner.dedupe.buffer.size` and `log.cleaner.io.buffer.size` in equal parts, as
+in Kafka, and `log.cleaner.io.max.bytes.per.second` according to how many of them run.
 
 The cleaning reads and writes its own files in a child process. Files are renamed only here, on the
 event loop's thread, and only after checking again: if a log was truncated meanwhile or lost a
@@ -26,6 +30,7 @@ from headwater.common.exceptions import (
 from headwater.common.ids import NO_TIMESTAMP, TopicPartition
 from headwater.common.ports import Random
 from headwater.common.settings.storage_settings import StorageSettings
+from headwater.common.settings.topic_settings import LONG_MAX
 from headwater.storage.cleaner import segment_swap
 from headwater.storage.cleaner.cleanable_logs import (
     CleanableRange,
@@ -60,6 +65,9 @@ class Cleaning(Protocol):
     def cancel(self) -> None:
         """Make `run` return soon, or not start. Called from another thread."""
 
+    def limit_io(self, bytes_per_second: int) -> None:
+        """Change the I/O budget, also while it runs. From another thread."""
+
 
 BeginCleaning = Callable[[CleaningJob], Cleaning]
 
@@ -84,9 +92,9 @@ class Uncleanable:
 
 
 class LogCleaner:
-    """Cleans one log at a time, with cleanings created by `begin`.
+    """Cleans the dirtiest logs, with cleanings created by `begin`.
 
-    A cleaning may take hours, so the cleaner has its own executor with a single thread.
+    A cleaning may take hours, so the cleaner has its own executor, with a thread for each.
     """
 
     def __init__(
@@ -103,8 +111,10 @@ class LogCleaner:
         self._begin = begin
         self._executor = executor
         self._rng = rng
-        self._cleaning: Cleaning | None = None
-        self._swapping: _Swapping | None = None
+        self._cleanings: dict[TopicPartition, Cleaning] = {}
+        # The first one is swapped in; the others wait for it.
+        self._swapping: deque[_Swapping] = deque()
+        self._io_share = settings.log_cleaner_io_max_bytes_per_second
         self._checked_ms: int | None = None
         self._is_stopped = False
         self.uncleanable: dict[TopicPartition, Uncleanable] = {}
@@ -113,55 +123,63 @@ class LogCleaner:
     @property
     def is_busy(self) -> bool:
         """Whether a log is being cleaned, or its segments swapped in."""
-        return self._cleaning is not None or self._swapping is not None
+        return self.busy_count > 0
+
+    @property
+    def busy_count(self) -> int:
+        """Number of logs that are being cleaned or swapped in."""
+        return len(self._cleanings) + len(self._swapping)
 
     def configure(self, settings: StorageSettings) -> None:
-        """Apply new settings to the next cleaning."""
+        """Apply new settings to the next cleaning; the I/O budget also to running ones."""
         self._settings = settings
+        self._share_io_budget()
 
     def tick(self, now_ms: int) -> None:
         """Swap in the next segment, or look for a log to clean."""
         if self._is_stopped:
             return
-        if self._swapping is not None:
-            with self._containing_failures(self._swapping.log):
-                self._swap_next(self._swapping, now_ms)
-        elif self._cleaning is None and has_passed(
+        free_count = self._settings.log_cleaner_threads - self.busy_count
+        if self._swapping:
+            swapping = self._swapping[0]
+            with self._containing_failures(swapping.log):
+                self._swap_next(swapping, now_ms)
+        if free_count > 0 and has_passed(
             self._checked_ms, self._settings.log_cleaner_backoff_ms, now_ms
         ):
-            self._start_next(now_ms)
+            self._start_next(free_count, now_ms)
 
     def stop(self) -> None:
-        """Start no further cleaning, kill the child and drop what waits to be swapped in.
+        """Start no further cleaning, kill the children, drop waiting results.
 
         Segments already swapped in stay: each swap is complete by itself.
         """
         self._is_stopped = True
-        if self._cleaning is not None:
-            self._cleaning.cancel()
-        if self._swapping is not None:
-            swapping, self._swapping = self._swapping, None
-            self._drop(swapping.log)
+        for cleaning in self._cleanings.values():
+            cleaning.cancel()
+        while self._swapping:
+            self._drop(self._swapping.popleft().log)
 
-    def _start_next(self, now_ms: int) -> None:
+    def _start_next(self, count: int, now_ms: int) -> None:
         # Reset when a cleaning succeeds, so that the next log may follow at once.
         self._checked_ms = now_ms
         logs = self._cleanable_logs()
-        due = due_logs(self._ages(logs), now_ms)
-        if not due:
-            return
-        log = logs[due[0].name]
-        with self._containing_failures(log):
-            self._submit(log, self._job(log, due[0].cleanable, now_ms))
+        for due in due_logs(self._ages(logs), now_ms)[:count]:
+            log = logs[due.name]
+            with self._containing_failures(log):
+                self._submit(log, self._job(log, due.cleanable, now_ms))
+        self._share_io_budget()
 
     def _cleanable_logs(self) -> dict[TopicPartition, UnifiedLog]:
         for partition in [key for key, each in self.uncleanable.items() if each.log.is_discarded]:
             del self.uncleanable[partition]
+        busy = {*self._cleanings, *(each.log.partition for each in self._swapping)}
         return {
             log.partition: log
             for log in self._directories.opened()
             if log.settings.is_compacted
             and log.partition not in self.uncleanable
+            and log.partition not in busy
             # A log that is moving to another directory would be copied half before and half after
             # compaction: a record could lose the tombstone that deletes it. Kafka pauses cleaning
             # for these too.
@@ -192,10 +210,11 @@ class LogCleaner:
             self._directories.directory_of(log.partition).fence(error)
 
     def _submit(self, log: UnifiedLog, job: CleaningJob) -> None:
-        cleaning = self._cleaning = self._begin(job)
+        cleaning = self._cleanings[log.partition] = self._begin(job)
 
         def done(outcome: CleaningResult | CleaningFailure) -> None:
-            self._cleaning = None
+            del self._cleanings[log.partition]
+            self._share_io_budget()
             self._cleaned(log, job.generation, outcome)
 
         def failed(error: StorageError) -> None:
@@ -205,7 +224,17 @@ class LogCleaner:
             self._executor.submit(cleaning.run, then=done, on_error=failed)
         except QueueFull:
             # Retried after log.cleaner.backoff.ms.
-            self._cleaning = None
+            del self._cleanings[log.partition]
+
+    def _share_io_budget(self) -> None:
+        """Divide the I/O budget between the cleanings that run."""
+        share = self._settings.log_cleaner_io_max_bytes_per_second
+        if share < LONG_MAX:
+            share = max(1, share // max(1, len(self._cleanings)))
+        if share != self._io_share:
+            self._io_share = share
+            for cleaning in self._cleanings.values():
+                cleaning.limit_io(share)
 
     def _cleaned(
         self, log: UnifiedLog, generation: int, outcome: CleaningResult | CleaningFailure
@@ -221,23 +250,23 @@ class LogCleaner:
             self._drop(log)
             return
         self._checked_ms = None
-        self._swapping = _Swapping(log, outcome, deque(outcome.groups))
+        self._swapping.append(_Swapping(log, outcome, deque(outcome.groups)))
 
     def _swap_next(self, swapping: _Swapping, now_ms: int) -> None:
         log, groups = swapping.log, swapping.groups
         rest = replace(swapping.result, groups=tuple(groups))
         if log.failure is not None or log.is_discarded:
-            self._swapping = None
+            self._swapping.popleft()
             return
         if log.future is not None or not segment_swap.still_valid(
             rest, _inactive_since(log, rest), log.local_log.truncations
         ):
-            self._swapping = None
+            self._swapping.popleft()
             self._drop(log)
             return
         log.swap_in(groups.popleft(), now_ms=now_ms)
         if not groups:
-            self._swapping = None
+            self._swapping.popleft()
             self.last_result = swapping.result
             log.first_dirty_offset = swapping.result.first_dirty_offset
             self._directories.directory_of(log.partition).save_cleaner_offsets()
@@ -250,6 +279,7 @@ class LogCleaner:
 
     def _job(self, log: UnifiedLog, cleanable: CleanableRange, now_ms: int) -> CleaningJob:
         settings = self._settings
+        threads = max(1, settings.log_cleaner_threads)
         sources = [
             each for each in log.local_log.segments if each.base_offset < cleanable.end_offset
         ]
@@ -273,11 +303,11 @@ class LogCleaner:
             segment_bytes=log.settings.segment_bytes,
             segment_index_bytes=log.settings.segment_index_bytes,
             index_interval_bytes=log.settings.index_interval_bytes,
-            map_memory_bytes=settings.log_cleaner_dedupe_buffer_size,
+            map_memory_bytes=settings.log_cleaner_dedupe_buffer_size // threads,
             map_load_factor=settings.log_cleaner_io_buffer_load_factor,
             map_seed=self._rng.bytes(_SEED_BYTES),
-            io_buffer_bytes=settings.log_cleaner_io_buffer_size,
-            io_max_bytes_per_second=settings.log_cleaner_io_max_bytes_per_second,
+            io_buffer_bytes=settings.log_cleaner_io_buffer_size // threads,
+            io_max_bytes_per_second=self._io_share,
         )
 
 

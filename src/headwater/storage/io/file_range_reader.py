@@ -11,9 +11,10 @@ sent or the connection has closed. Bytes need no release. Both may be shorter th
 file was truncated or removed meanwhile: sendfile then returns zero, and the bytes are fewer.
 """
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Final
 
 from headwater.common.exceptions import (
@@ -24,6 +25,8 @@ from headwater.common.exceptions import (
 )
 from headwater.records.batch_header import Buffer
 from headwater.storage.io.cold_read import ColdRead
+from headwater.storage.io.cold_read_queue import ColdReadQueue, ColdReadWaiter, QueuedRead
+from headwater.storage.io.disk import File
 from headwater.storage.io.executor import Executor
 from headwater.storage.io.file_range import FileRange
 from headwater.storage.io.page_cache_residency import PageCacheRead, Residency, pages_in
@@ -33,20 +36,19 @@ _CONCURRENT_RESPONSES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Read:
-    """Cold read, queued or in progress."""
+class ColdReadLimits:
+    """Bounds of cold reads; log directories have equal parts of the bytes."""
 
-    range: FileRange
-    deliver: Callable[[FileRange | Buffer], None]
-    fail: Callable[[HeadwaterError], None]
+    total_bytes: int
+    reads_per_directory: int = 64
+    directory_count: int = 1
 
 
 class FileRangeReader:
     """Reads ranges; used only by the event loop's thread.
 
-    At most `cold_limit_reads` cold reads of `cold_limit_bytes` in total are in progress, except
-    that a larger one runs alone. Further reads queue in order. Queued reads hold no descriptor, so
-    many of them cannot exhaust the process's limit.
+    Cold reads queue by log directory (`cold_read_queue`). Queued reads hold no descriptor, so many
+    of them cannot exhaust the process's limit.
     """
 
     def __init__(
@@ -55,19 +57,16 @@ class FileRangeReader:
         executor: Executor,
         cold_read: ColdRead,
         *,
-        cold_limit_bytes: int,
-        cold_limit_reads: int = 64,
+        limits: ColdReadLimits,
         page_cache_read: PageCacheRead | None = None,
     ) -> None:
         self._residency = residency
         self._page_cache_read = page_cache_read
         self._executor = executor
         self._cold_read = cold_read
-        self._cold_limit_bytes = cold_limit_bytes
-        self._cold_limit_reads = cold_limit_reads
-        self._queued: deque[_Read] = deque()
-        self.cold_reads_under_way = 0
-        self.cold_bytes_under_way = 0
+        self._limits = limits
+        # By log directory, from its first cold read on.
+        self.queues: dict[PurePath, ColdReadQueue] = {}
         self.hot_count = 0
         self.hot_bytes = 0
         self.cold_count = 0
@@ -75,12 +74,25 @@ class FileRangeReader:
 
     @property
     def waiting_count(self) -> int:
-        return len(self._queued)
+        return sum(queue.waiting_count for queue in self.queues.values())
+
+    @property
+    def cold_bytes_under_way(self) -> int:
+        return sum(queue.bytes_under_way for queue in self.queues.values())
+
+    @property
+    def cold_reads_under_way(self) -> int:
+        return sum(queue.reads_under_way for queue in self.queues.values())
+
+    @property
+    def merged_count(self) -> int:
+        """Number of reads that were answered with the bytes of another one."""
+        return sum(queue.merged_count for queue in self.queues.values())
 
     @property
     def answer_limit_bytes(self) -> int:
         """Limit of cold bytes per response; they stay in memory until they are sent."""
-        return self._cold_limit_bytes // _CONCURRENT_RESPONSES
+        return self._limits.total_bytes // _CONCURRENT_RESPONSES
 
     def is_hot(self, range: FileRange) -> bool:  # noqa: A002, Kafka's word
         """Return whether the whole range is in the page cache; not if it fails."""
@@ -96,10 +108,14 @@ class FileRangeReader:
         range: FileRange,  # noqa: A002, Kafka's word
         deliver: Callable[[FileRange | Buffer], None],
         fail: Callable[[HeadwaterError], None],
+        *,
+        consumer: Hashable = None,
+        generation: int | None = None,
     ) -> bool:
         """Call `deliver` or `fail` exactly once; immediately when the range is hot.
 
-        Returns whether the range was hot.
+        Consumers take turns. With a generation, the truncation count of the log, the read may be
+        shared with other consumers. Returns whether the range was hot.
         """
         if range.length <= SMALL_BYTES and (content := self._read_if_resident(range)) is not None:
             self.hot_count += 1
@@ -114,9 +130,22 @@ class FileRangeReader:
             return True
         self.cold_count += 1
         self.cold_bytes += range.length
-        self._queued.append(_Read(range=range, deliver=deliver, fail=fail))
-        self._start_queued()
+        queue = self._queue_of(range.file.path)
+        waiter = ColdReadWaiter(length=range.length, deliver=deliver, fail=fail)
+        queue.add(range, waiter, consumer=consumer, generation=generation)
+        self._start_queued(queue)
         return False
+
+    def _queue_of(self, path: PurePath) -> ColdReadQueue:
+        # A log directory has a directory for each partition, with its files.
+        directory = path.parent.parent
+        queue = self.queues.get(directory)
+        if queue is None:
+            limits = self._limits
+            queue = self.queues[directory] = ColdReadQueue(
+                limits.reads_per_directory, limits.total_bytes // limits.directory_count
+            )
+        return queue
 
     def _read_if_resident(self, range: FileRange) -> Buffer | None:  # noqa: A002, Kafka's word
         if self._page_cache_read is None:
@@ -126,57 +155,76 @@ class FileRangeReader:
         except (StorageError, TooManyOpenFiles):
             return None
 
-    def _start_queued(self) -> None:
-        while self._queued and self._fits(self._queued[0].range.length):
-            self._start(self._queued.popleft())
+    def _start_queued(self, queue: ColdReadQueue) -> None:
+        while (read := queue.take()) is not None:
+            self._start(queue, read)
 
-    def _fits(self, length: int) -> bool:
-        if self.cold_reads_under_way == 0:
-            return True
-        total = self.cold_bytes_under_way + length
-        return (
-            total <= self._cold_limit_bytes and self.cold_reads_under_way < self._cold_limit_reads
-        )
-
-    def _start(self, read: _Read) -> None:
-        position, length = read.range.position, read.range.length
+    def _start(self, queue: ColdReadQueue, read: QueuedRead) -> None:
+        position, length = read.range.position, read.length
         if read.range.file.is_forgotten:
             # Retention or truncation deleted the file, or compaction replaced it. The consumer gets
             # an empty response and fetches again, which looks at the current log.
             # OFFSET_OUT_OF_RANGE would make it reset its position and skip records.
-            read.deliver(b"")
+            queue.ended(read)
+            _deliver(read, b"")
             return
         try:
             file = read.range.file.hold()
         except (StorageError, TooManyOpenFiles) as error:
-            read.fail(error)
+            queue.ended(read)
+            _fail(read, error)
             return
 
         def then(content: Buffer) -> None:
-            self._end(read)
+            queue.ended(read)
+            read.range.release()
             try:
-                read.deliver(content)
+                _deliver(read, content)
             finally:
-                self._start_queued()
+                self._start_queued(queue)
 
         def on_error(error: StorageError) -> None:
-            self._end(read)
+            queue.ended(read)
+            read.range.release()
             try:
-                read.fail(error)
+                _fail(read, error)
             finally:
-                self._start_queued()
+                self._start_queued(queue)
 
-        self.cold_reads_under_way += 1
-        self.cold_bytes_under_way += length
         try:
             self._executor.submit(
-                lambda: self._cold_read(file, length, position), then=then, on_error=on_error
+                lambda: _read(self._cold_read, file, length, position),
+                then=then,
+                on_error=on_error,
             )
         except QueueFull as refusal:
-            self._end(read)
-            read.fail(refusal)
+            queue.ended(read)
+            read.range.release()
+            _fail(read, refusal)
 
-    def _end(self, read: _Read) -> None:
-        self.cold_reads_under_way -= 1
-        self.cold_bytes_under_way -= read.range.length
-        read.range.release()
+
+def _read(cold_read: ColdRead, file: File, length: int, position: int) -> Buffer:
+    """Read a range; every failure is a `StorageError`.
+
+    Without that, the read would never leave its queue.
+    """
+    try:
+        return cold_read(file, length, position)
+    except (OSError, MemoryError) as error:
+        raise StorageError(f"cannot read {length} bytes at {position}: {error!r}") from error
+
+
+def _deliver(read: QueuedRead, content: Buffer) -> None:
+    with ExitStack() as all_of_them:
+        # In reverse, as a stack runs its callbacks; all run, whatever one of them raises.
+        for waiter in reversed(read.waiters):
+            part = (
+                content if waiter.length >= len(content) else memoryview(content)[: waiter.length]
+            )
+            all_of_them.callback(waiter.deliver, part)
+
+
+def _fail(read: QueuedRead, error: HeadwaterError) -> None:
+    with ExitStack() as all_of_them:
+        for waiter in reversed(read.waiters):
+            all_of_them.callback(waiter.fail, error)

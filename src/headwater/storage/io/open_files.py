@@ -19,6 +19,8 @@ reports a writeback failure that has not been reported yet to the first sync thr
 descriptor, as long as the inode has stayed in memory.
 """
 
+from __future__ import annotations
+
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -41,7 +43,7 @@ class CachedFile:
 
     __slots__ = ("_cache", "_file", "_forgotten", "_holds", "_path", "_used", "_view", "_view_used")
 
-    def __init__(self, cache: "OpenFiles", path: PurePath) -> None:
+    def __init__(self, cache: OpenFiles, path: PurePath) -> None:
         self._cache = cache
         self._path = path
         self._file: File | None = None
@@ -128,6 +130,24 @@ class CachedFile:
             file.close()
 
 
+class _Descriptors:
+    """Open and mapped files, and how many there may be."""
+
+    __slots__ = ("eviction_count", "limit", "mapped", "open", "over_limit_count", "view_limit")
+
+    def __init__(self, limit: int, view_limit: int) -> None:
+        assert limit > 0
+        assert view_limit > 0
+        self.limit = limit
+        self.view_limit = view_limit
+        # The clock hand is at the first entry; an entry with a second chance moves to the end. A
+        # plain dict would scan all deleted entries to find its first one.
+        self.open: OrderedDict[CachedFile, None] = OrderedDict()
+        self.mapped: OrderedDict[CachedFile, None] = OrderedDict()
+        self.over_limit_count = 0
+        self.eviction_count = 0
+
+
 class OpenFiles:
     """At most `limit` open files and `view_limit` mapped views.
 
@@ -138,25 +158,24 @@ class OpenFiles:
     """
 
     def __init__(self, disk: Disk, limit: int, *, view_limit: int | None = None) -> None:
-        assert limit > 0
         self._disk = disk
-        self._limit = limit
-        self._view_limit = limit if view_limit is None else view_limit
-        assert self._view_limit > 0
-        # The clock hand is at the first entry; an entry with a second chance moves to the end. A
-        # plain dict would scan all deleted entries to find its first one.
-        self._open: OrderedDict[CachedFile, None] = OrderedDict()
-        self._mapped: OrderedDict[CachedFile, None] = OrderedDict()
-        self.over_limit_count = 0
-        self.eviction_count = 0
+        self._descriptors = _Descriptors(limit, limit if view_limit is None else view_limit)
 
     @property
     def open_count(self) -> int:
-        return len(self._open)
+        return len(self._descriptors.open)
 
     @property
     def view_count(self) -> int:
-        return len(self._mapped)
+        return len(self._descriptors.mapped)
+
+    @property
+    def over_limit_count(self) -> int:
+        return self._descriptors.over_limit_count
+
+    @property
+    def eviction_count(self) -> int:
+        return self._descriptors.eviction_count
 
     def open(self, path: PurePath, *, create: bool = False) -> CachedFile:
         """Return a cached file, opened at the first use, or immediately if it is created.
@@ -172,8 +191,23 @@ class OpenFiles:
 
     def close(self) -> None:
         """Close every file that is not held; held ones close when they are released."""
-        for cached in [*self._open, *self._mapped]:
+        for cached in [*self._descriptors.open, *self._descriptors.mapped]:
             cached.forget()
+
+    def close_unheld(self) -> None:
+        """Close every file that is not held, and drop every view, for now."""
+        for cached in list(self._descriptors.mapped):
+            self._unmap(cached)
+        self._close_until(0)
+
+    def merge_into(self, other: OpenFiles) -> None:
+        """Become a second name of another cache, with its files and limits.
+
+        A thread that loads a log needs a cache of its own, and the loaded files keep referring
+        to it.
+        """
+        assert not self._descriptors.open, "`close_unheld` comes first"
+        self._descriptors = other._descriptors
 
     def _reopen(self, cached: CachedFile) -> File:
         assert not cached._forgotten, f"{cached.path} is used after it was forgotten"
@@ -187,15 +221,15 @@ class OpenFiles:
         # The use that opened the file does not count, so that a walk over all files evicts none of
         # the frequently used ones.
         cached._used = False
-        self._open[cached] = None
-        if len(self._open) > self._limit:
-            self.over_limit_count += 1
+        self._descriptors.open[cached] = None
+        if len(self._descriptors.open) > self._descriptors.limit:
+            self._descriptors.over_limit_count += 1
 
     def _on_closed(self, cached: CachedFile) -> None:
-        del self._open[cached]
+        del self._descriptors.open[cached]
 
     def _make_room(self) -> None:
-        self._close_until(self._limit - 1)
+        self._close_until(self._descriptors.limit - 1)
 
     def _with_descriptor(self, action: Callable[[], T]) -> T:
         """Run an action that needs a descriptor; close other files if necessary."""
@@ -203,43 +237,43 @@ class OpenFiles:
             try:
                 return action()
             except TooManyOpenFiles:
-                before = len(self._open) + len(self._mapped)
-                self._close_until(max(0, len(self._open) - _CLOSED_AT_ONCE))
-                for cached in list(itertools.islice(self._mapped, _CLOSED_AT_ONCE)):
+                before = len(self._descriptors.open) + len(self._descriptors.mapped)
+                self._close_until(max(0, len(self._descriptors.open) - _CLOSED_AT_ONCE))
+                for cached in list(itertools.islice(self._descriptors.mapped, _CLOSED_AT_ONCE)):
                     self._unmap(cached)
-                if len(self._open) + len(self._mapped) == before:
+                if len(self._descriptors.open) + len(self._descriptors.mapped) == before:
                     raise
 
     def _close_until(self, count: int) -> None:
         # Two rounds: the first clears the second-chance flags, so the second finds any free file.
-        for _ in range(2 * len(self._open)):
-            if len(self._open) <= count:
+        for _ in range(2 * len(self._descriptors.open)):
+            if len(self._descriptors.open) <= count:
                 return
-            cached = next(iter(self._open))
+            cached = next(iter(self._descriptors.open))
             if cached._holds or cached._used:
                 cached._used = False
-                self._open.move_to_end(cached)
+                self._descriptors.open.move_to_end(cached)
             else:
-                self.eviction_count += 1
+                self._descriptors.eviction_count += 1
                 cached._close()
 
     def _map(self, cached: CachedFile) -> memoryview:
         if cached._view is not None:
             self._unmap(cached)
-        while len(self._mapped) >= self._view_limit:
-            oldest = next(iter(self._mapped))
+        while len(self._descriptors.mapped) >= self._descriptors.view_limit:
+            oldest = next(iter(self._descriptors.mapped))
             if oldest._view_used:
                 oldest._view_used = False
-                self._mapped.move_to_end(oldest)
+                self._descriptors.mapped.move_to_end(oldest)
             else:
                 # Not released: its user may still read it, and the mapping ends with the last use.
                 self._unmap(oldest)
         # Call `file()` on each attempt: making room may have closed it.
         view = cached._view = self._with_descriptor(lambda: cached.file().view())
         cached._view_used = False
-        self._mapped[cached] = None
+        self._descriptors.mapped[cached] = None
         return view
 
     def _unmap(self, cached: CachedFile) -> None:
         cached._view = None
-        del self._mapped[cached]
+        del self._descriptors.mapped[cached]

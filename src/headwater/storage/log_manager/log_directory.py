@@ -21,7 +21,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from headwater.common.elapsed import has_passed
@@ -41,6 +41,7 @@ from headwater.storage.io.open_files import OpenFiles
 from headwater.storage.log import partition_metadata_file, segment_files
 from headwater.storage.log.log_loader import (
     CheckpointedState,
+    LoadedLog,
     LoadReport,
     LogLocation,
     load_log,
@@ -60,11 +61,14 @@ from headwater.storage.log_manager.partition_directory_names import (
     stray_name,
 )
 from headwater.storage.log_manager.pending_deletes import PendingDirectoryDeletes
+from headwater.storage.log_manager.recovery_pool import InlineRecovery, Loads, RecoveryPool
 
 SettingsFor = Callable[[str], TopicSettings]
 
 _log = logging.getLogger(__name__)
 
+# Enough for one segment with its indexes, and the one that recovery goes on to.
+_FILES_OF_A_LOAD = 16
 # Each flush holds a few descriptors, and a crash may leave thousands of logs unflushed.
 _CONCURRENT_FLUSHES = 16
 # A broker with ten thousand busy partitions spends less than 1% of its time on this.
@@ -82,6 +86,15 @@ class DirectoryTools:
     executor: Executor
     rng: Random
     settings_for: SettingsFor
+    recovery: RecoveryPool = field(default_factory=InlineRecovery)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """Result of loading a log: the log, or why it cannot be read."""
+
+    result: LoadedLog | BatchError | CorruptFile
+    files: OpenFiles
 
 
 class LogDirectory:
@@ -112,6 +125,9 @@ class LogDirectory:
         self._was_clean = True
         self.clean_broker_epoch: int | None = None
         """The broker epoch of the process that shut down cleanly; None after a crash."""
+        # Logs being recovered, and the result of the load that is opened next.
+        self._loads: Loads[_Loaded | None] | None = None
+        self._loaded: _Loaded | None = None
         # Logs that a crash left unflushed, and the number of flushes in progress.
         self._unflushed: deque[UnifiedLog] = deque()
         self._flushes = 0
@@ -154,6 +170,11 @@ class LogDirectory:
 
     def open(self, now_ms: int) -> None:
         """Read the checkpoints and find the logs; after a crash, recover all of them."""
+        self.begin_open(now_ms)
+        self.finish_open(now_ms)
+
+    def begin_open(self, now_ms: int) -> None:
+        """Read the checkpoints, find the logs, begin to recover them if needed."""
         disk = self._tools.disk
         make_directory_durably(disk, self.path)
         self._check_identity()
@@ -173,11 +194,22 @@ class LogDirectory:
             each for each in known if each not in self._unopened and each not in self.futures
         )
         if not self._was_clean:
-            self._recover_all(now_ms)
+            self._begin_recovery(now_ms)
+
+    def finish_open(self, now_ms: int) -> None:
+        """Wait until all logs are recovered. From here on the directory serves."""
+        if not self._was_clean:
+            self._finish_recovery(now_ms)
         if self._checkpoints.lacks_recovery_points:
             self.save_recovery_points()
         # From here on only another clean shutdown makes the next start skip recovery.
-        clean_shutdown_file.remove(disk, self.path)
+        clean_shutdown_file.remove(self._tools.disk, self.path)
+
+    def stop_recovery(self) -> None:
+        """Drop the loads that have not begun, and wait for the others."""
+        if self._loads is not None:
+            self._loads.close()
+            self._loads = None
 
     def log(self, partition: TopicPartition, *, now_ms: int) -> UnifiedLog:
         """Return the log of a partition of this directory, opening it if needed."""
@@ -414,10 +446,10 @@ class LogDirectory:
     def _mark_segments_flushed(self) -> None:
         self._has_flushed_segments = True
 
-    def _place(self, partition: TopicPartition, folder: PurePath) -> LogLocation:
+    def _place(self, partition: TopicPartition, folder: PurePath, files: OpenFiles) -> LogLocation:
         return LogLocation(
             disk=self._tools.disk,
-            files=self._tools.files,
+            files=files,
             removals=self._removals.files,
             folder=folder,
             partition=partition,
@@ -430,7 +462,7 @@ class LogDirectory:
     def _make(
         self, partition: TopicPartition, folder: PurePath, topic_id: TopicId, now_ms: int
     ) -> UnifiedLog:
-        place = self._place(partition, folder)
+        place = self._place(partition, folder, self._tools.files)
         self._tools.disk.make_directory(folder)
         partition_metadata_file.write(self._tools.disk, folder, topic_id)
         settings = self._tools.settings_for(partition.topic)
@@ -449,6 +481,28 @@ class LogDirectory:
         return log
 
     def _load(self, partition: TopicPartition, folder: PurePath, now_ms: int) -> UnifiedLog:
+        loaded, self._loaded = self._loaded, None
+        if loaded is None:
+            loaded = self._load_job(partition, folder, now_ms)()
+        if loaded.files is not self._tools.files:
+            loaded.files.merge_into(self._tools.files)
+        if not isinstance(loaded.result, LoadedLog):
+            raise loaded.result
+        log = self._log_of(loaded.result.parts)
+        log.raise_high_watermark(self._checkpoints.high_watermarks.offsets.get(partition, 0))
+        self.reports[partition] = loaded.result.report
+        _log_repairs(folder, log, loaded.result.report)
+        return log
+
+    def _load_job(
+        self,
+        partition: TopicPartition,
+        folder: PurePath,
+        now_ms: int,
+        *,
+        files: OpenFiles | None = None,
+    ) -> Callable[[], _Loaded]:
+        """Return the part of opening a log that may run on another thread."""
         known = self._checkpoints
         remembered = CheckpointedState(
             was_clean=self._was_clean,
@@ -458,13 +512,16 @@ class LogDirectory:
             is_foreign=known.lacks_recovery_points,
         )
         settings = self._tools.settings_for(partition.topic)
-        place = self._place(partition, folder)
-        loaded = load_log(place, settings, remembered, now_ms=now_ms)
-        log = self._log_of(loaded.parts)
-        log.raise_high_watermark(known.high_watermarks.offsets.get(partition, 0))
-        self.reports[partition] = loaded.report
-        _log_repairs(folder, log, loaded.report)
-        return log
+        place = self._place(partition, folder, self._tools.files if files is None else files)
+
+        def load() -> _Loaded:
+            try:
+                loaded = load_log(place, settings, remembered, now_ms=now_ms)
+            except (BatchError, CorruptFile) as error:
+                return _Loaded(error, place.files)
+            return _Loaded(loaded, place.files)
+
+        return load
 
     def _log_of(self, parts: LogParts) -> UnifiedLog:
         return UnifiedLog(parts, executor=self._tools.executor, events=self._events)
@@ -480,19 +537,50 @@ class LogDirectory:
             new_id=lambda: str(TopicId(tools.rng.bytes(UNIQUE_BYTES))),
         )
 
-    def _recover_all(self, now_ms: int) -> None:
-        """Open all logs; unopenable ones go to `unreadable_logs`, the others serve."""
+    def _begin_recovery(self, now_ms: int) -> None:
         if self._unopened:
             _log.info(
                 "Recovering logs after an unclean shutdown: directory=%s partitions=%d",
                 self.path,
                 len(self._unopened),
             )
+        loads = [
+            self._recovery_job(partition, folder, now_ms)
+            for partition, folder in self._unopened.items()
+        ]
+        self._loads = self._tools.recovery.begin(loads)
+
+    def _finish_recovery(self, now_ms: int) -> None:
+        """Open all logs; unopenable ones go to `unreadable_logs`, the others serve."""
+        assert self._loads is not None
         for partition in list(self._unopened):
+            self._loaded = self._loads.take()
             with suppress(UnreadableLog):
                 log = self.log(partition, now_ms=now_ms)
                 if log.recovery_point < log.end_offset:
                     self._unflushed.append(log)
+        self.stop_recovery()
+
+    def _recovery_job(
+        self, partition: TopicPartition, folder: PurePath, now_ms: int
+    ) -> Callable[[], _Loaded | None]:
+        if not self._tools.recovery.is_concurrent:
+            # It is loaded when it is opened.
+            return lambda: None
+        files = OpenFiles(self._tools.disk, _FILES_OF_A_LOAD)
+        load = self._load_job(partition, folder, now_ms, files=files)
+
+        def load_alone() -> _Loaded | None:
+            try:
+                loaded = load()
+            except TooManyOpenFiles:
+                # The broker's own cache can close others.
+                return None
+            finally:
+                files.close_unheld()
+            return loaded
+
+        return load_alone
 
     def _find(self, name: str, now_ms: int) -> None:
         folder, path = parse_directory_name(name), self.path / name

@@ -56,6 +56,7 @@ class LogManager:
         assert paths, "a broker needs at least one log directory"
         self.directories = [LogDirectory(path, tools) for path in paths]
         self._settings = settings
+        self._recovers_together = tools.recovery.is_concurrent
         self._members_per_tick = members_per_tick
         # Logs in which background work found corruption; reads fail there too.
         self.corrupt: dict[TopicPartition, str] = {}
@@ -76,14 +77,7 @@ class LogManager:
 
         The directory of another broker is a configuration error and is rejected at once.
         """
-        for directory in self.directories:
-            try:
-                directory.open(now_ms)
-            except WrongLogDirectory:
-                raise
-            except StorageError as error:
-                directory.fence(error)
-                continue
+        for directory in self._open_directories(now_ms):
             for partition in directory.partitions():
                 if self._home.setdefault(partition, directory) is not directory:
                     self._doubles.setdefault(partition, []).append(directory)
@@ -92,6 +86,21 @@ class LogManager:
             self._remove_obsolete_copies(partition, now_ms)
         self.moves.resume(now_ms)
         self._rounds = self._schedule(now_ms)
+
+    def _open_directories(self, now_ms: int) -> list[LogDirectory]:
+        """Open one directory after the other, or recover the logs of all at once."""
+        if not self._recovers_together:
+            return [each for each in self.directories if _is_done(each, partial(each.open, now_ms))]
+        try:
+            begun = [
+                each
+                for each in self.directories
+                if _is_done(each, partial(each.begin_open, now_ms))
+            ]
+            return [each for each in begun if _is_done(each, partial(each.finish_open, now_ms))]
+        finally:
+            for directory in self.directories:
+                directory.stop_recovery()
 
     def configure(self, settings: StorageSettings) -> None:
         """Apply new settings, except the intervals, which are fixed at start."""
@@ -381,6 +390,18 @@ class _Round(Generic[T]):
             self._waiting.extend(self._members())
         for _ in range(min(len(self._waiting), self._members_per_tick)):
             self._visit(self._waiting.popleft(), now_ms)
+
+
+def _is_done(directory: LogDirectory, step: Callable[[], None]) -> bool:
+    """Do a step of opening a directory; take it offline if it fails."""
+    try:
+        step()
+    except WrongLogDirectory:
+        raise
+    except StorageError as error:
+        directory.fence(error)
+        return False
+    return True
 
 
 def _guarded(directory: LogDirectory, action: Callable[[], T]) -> T:

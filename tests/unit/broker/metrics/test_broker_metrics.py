@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from headwater.broker.metrics import broker_metrics
-from headwater.broker.metrics.controller_metrics import controller_families
+from headwater.broker.metrics.controller_metrics import ControllerSources, controller_families
 from headwater.broker.metrics.coordinator_metrics import coordinator_families
 from headwater.broker.metrics.prometheus_exposition import Family, exposition
 from headwater.broker.metrics.runtime_metrics import GcPauses, runtime_families
@@ -44,7 +44,11 @@ GROUPS = "kafka_server_group_coordinator_metrics_"
 def test_controller_counts_partitions_without_leader() -> None:
     lab = BrokerLab()
     lab.create("orders", partitions=3)
-    before = values(controller_families(lab.broker))
+    sources = ControllerSources(
+        image=lambda: lab.broker.image,
+        is_active=lambda: lab.broker.controller_access.controller is not None,
+    )
+    before = values(controller_families(sources))
     assert before[CONTROLLER + "activecontrollercount"] == 1
     assert before[CONTROLLER + "activebrokercount"] == 1
     assert before[CONTROLLER + "globalpartitioncount"] == 3
@@ -54,7 +58,7 @@ def test_controller_counts_partitions_without_leader() -> None:
     state = lab.broker.image.topics["orders"].partitions[1]
     offline = replace(state, leader=NO_LEADER, partition_epoch=state.partition_epoch + 1)
     lab.change(PartitionChanged("orders", 1, offline))
-    after = values(controller_families(lab.broker))
+    after = values(controller_families(sources))
     assert after[CONTROLLER + "offlinepartitionscount"] == 1
     assert after[CONTROLLER + "preferredreplicaimbalancecount"] == 1
 

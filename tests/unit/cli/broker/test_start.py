@@ -1,5 +1,6 @@
 """`headwater start`: arguments, settings and one-line errors."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -226,7 +227,8 @@ def test_start_is_listed_and_has_help() -> None:
         text=True,
         check=True,
     )
-    assert "--listen HOST:PORT" in explained.stdout
+    assert re.search(r"--listen +HOST:PORT", explained.stdout)
+    assert "HOST:PORT,.../chroot" in explained.stdout
 
 
 def test_a_broker_does_not_import_terminal_libraries() -> None:

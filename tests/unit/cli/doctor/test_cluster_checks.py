@@ -9,6 +9,7 @@ from headwater.cli.doctor.cluster_checks import (
     GroupFacts,
     LogDirFacts,
     PartitionFacts,
+    QuorumFacts,
     cluster_findings,
 )
 from headwater.cli.doctor.diagnosis import Diagnosis, Severity
@@ -64,6 +65,18 @@ def test_healthy_cluster_has_no_findings() -> None:
     ("facts", "check", "severity", "subject"),
     [
         (replace(GOOD, controller=None), "controller", Severity.ERROR, "cluster"),
+        (
+            replace(GOOD, quorum=QuorumFacts(has_leader=False)),
+            "controller",
+            Severity.ERROR,
+            "cluster",
+        ),
+        (
+            replace(GOOD, quorum=QuorumFacts(has_leader=True, voters=(1, 2, 3), lagging=(3,))),
+            "lagging-voters",
+            Severity.WARNING,
+            "controller 3",
+        ),
         (replace(GOOD, unreachable=(2,)), "unreachable-brokers", Severity.ERROR, "broker 2"),
         (with_first(leader=None, isr=(0,)), "offline-partitions", Severity.ERROR, "orders-0"),
         (with_first(isr=(0,)), "under-min-isr", Severity.ERROR, "orders-0"),

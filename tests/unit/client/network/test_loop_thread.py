@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,31 @@ def test_work_runs_on_the_loop_and_returns_its_result(thread: LoopThread) -> Non
     assert thread.run(work()) == "a test"
     thread.stop(timeout_s=TIMEOUT_S)
     assert not thread.is_running
+
+
+def test_a_signal_handler_may_post_while_its_thread_submits_work(
+    thread: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posted = threading.Event()
+    submit = thread.loop.call_soon_threadsafe
+
+    def interrupted(*args: Any, **kwargs: Any) -> asyncio.Handle:
+        # What a handler of Ctrl-C does in a thread that is about to submit work.
+        monkeypatch.undo()
+        thread.post(posted.set)
+        return submit(*args, **kwargs)
+
+    async def work() -> str:
+        return "done"
+
+    monkeypatch.setattr(thread.loop, "call_soon_threadsafe", interrupted)
+    results: list[str] = []
+    caller = threading.Thread(target=lambda: results.append(thread.run(work())), daemon=True)
+    caller.start()
+    caller.join(TIMEOUT_S)
+    assert results == ["done"]
+    assert posted.wait(TIMEOUT_S)
+    thread.stop(timeout_s=TIMEOUT_S)
 
 
 def test_work_that_exceeds_the_timeout_is_cancelled(thread: LoopThread) -> None:

@@ -54,7 +54,6 @@ def test_kafkas_server_properties_starts_a_broker() -> None:
         "controller.listener.names",
         "num.network.threads",
         "num.io.threads",
-        "num.recovery.threads.per.data.dir",
         "share.coordinator.state.topic.replication.factor",
         "share.coordinator.state.topic.min.isr",
     ]
@@ -125,7 +124,6 @@ def test_setting_whose_absence_weakens_protection_prevents_the_start(name: str, 
         ("password.encoder.secret", "s3cret"),
         ("security.providers", "com.example.Provider"),
         ("security.protocol", "SSL"),
-        ("sasl.mechanism.controller.protocol", "PLAIN"),
     ],
 )
 def test_unsupported_kafka_setting_has_no_effect(name: str, text: str) -> None:
@@ -215,6 +213,18 @@ def test_both_roles_divide_the_listeners() -> None:
     assert broker.texts["advertised.listeners"] == "PLAINTEXT://a:9092"
     assert controller.texts["listeners"] == "CONTROLLER://:9093"
     assert "advertised.listeners" not in controller.texts
+
+
+def test_protocol_between_brokers_is_not_one_of_the_controller() -> None:
+    texts = {
+        "process.roles": "broker,controller",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": "SSL://:9092,CONTROLLER://:9093",
+        "security.inter.broker.protocol": "SSL",
+    }
+    broker, controller = combined_properties(texts)
+    assert broker.texts["security.inter.broker.protocol"] == "SSL"
+    assert "security.inter.broker.protocol" not in controller.texts
 
 
 def test_broker_of_a_kraft_cluster_has_no_controller_listener() -> None:

@@ -314,3 +314,34 @@ def test_problem_of_a_lookup_has_its_line(
         assert found == []
     else:
         assert any(at == line and reason in text for at, text in found), found
+
+
+def test_wrong_transforms_are_reported_with_their_lines(tmp_path: Path) -> None:
+    transforms = """    watermark: {at: 10 minutes}
+    transforms:
+      - {type: InsertField$Value, static.field: shop, static.value: north, predicate: isShop}
+      - type: RegexRouter
+        regexp: x
+    predicates:
+      isShop:
+        type: TopicNameMatch
+"""
+    text = GOOD.replace("    watermark: {at: 10 minutes}\n", transforms)
+    text = text.replace(
+        "    key: customer\n",
+        "    key: customer\n    transforms:\n      - {type: InsertField$Value, offset.field: o}\n",
+    )
+    assert problems_of(written(tmp_path, text)) == [
+        (15, "RegexRouter needs the option regex"),
+        (15, "RegexRouter needs the option replacement"),
+        (16, "RegexRouter has no option regexp; did you mean regex?"),
+        (19, "unknown predicate TopicNameMatch; did you mean TopicNameMatches?"),
+        (31, "records that a sink writes have no offset yet"),
+    ]
+
+
+def test_transforms_are_refused_where_there_is_no_topic(tmp_path: Path) -> None:
+    sink = "sinks:\n  - {from: big, format: parquet, path: lake, transforms: [{type: Filter}]}"
+    assert problems_of(written(tmp_path, GOOD.replace("sinks:", sink))) == [
+        (20, "transforms are for topics: move them to the source or sink that is a topic")
+    ]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from headwater.client.errors import TopicAuthorizationFailed
 from headwater.pipelines.run.run_files import RunReport
 from headwater.pipelines.run.run_publisher import RunPublisher
 from headwater.pipelines.run.run_records import PublishedRun
@@ -54,3 +55,24 @@ def test_the_last_state_is_published_before_the_run_ends(client: dict[str, str])
         publisher.publish(_report("short", "finished"))
     with RunTopic(client) as elsewhere:
         assert elsewhere.refresh().runs["short"].state == "finished"
+
+
+def test_a_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    attempts: list[object] = []
+    attempted = threading.Event()
+
+    def refuse(client: object) -> RunTopic:
+        attempts.append(client)
+        attempted.set()
+        raise TopicAuthorizationFailed("__headwater_pipeline_runs: not authorized")
+
+    publisher = RunPublisher({}, request_stop=attempted.set, steady_ms=lambda: 0, open_topic=refuse)
+    with publisher:
+        for state in ("starting", "running", "failed"):
+            attempted.clear()
+            publisher.publish(_report("orders", state))
+            assert attempted.wait(DEADLINE_S)
+    assert len(attempts) >= 3
+    assert [each.message for each in caplog.records] == [
+        "Could not publish the state of the run: error=__headwater_pipeline_runs: not authorized"
+    ]

@@ -20,7 +20,10 @@ def test_settings_of_the_user_are_kept() -> None:
         "spark.jars.packages": f"org.example:format:1,{PACKAGE}",
         "spark.sql.extensions": f"a.B,{EXTENSION}",
         "spark.sql.catalog.spark_catalog": CATALOG,
+        "spark.databricks.delta.snapshotPartitions": "4",
     }
+    many = {"spark.databricks.delta.snapshotPartitions": "200"}
+    assert delta_conf(many, "4.2.1").items() >= many.items()
 
 
 def test_jars_of_delta_that_the_user_brings_are_not_fetched() -> None:

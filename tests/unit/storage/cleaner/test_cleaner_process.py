@@ -227,3 +227,22 @@ def test_child_imports_few_modules() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert said.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+def test_a_new_io_limit_reaches_the_child_before_and_during_the_job(
+    log: SimpleLog, is_running: bool
+) -> None:
+    process = CleanerProcess(log.disk, slowly(log.job()))
+    if is_running:
+        # Slow enough to be told, fast enough to notice it after the sleep that it is in.
+        process = CleanerProcess(
+            log.disk, replace(log.job(), io_max_bytes_per_second=1_000, io_buffer_bytes=2_000)
+        )
+        wait = run_in_thread(process)
+        child_of(process)
+        process.limit_io(1 << 40)
+    else:
+        process.limit_io(1 << 40)
+        wait = run_in_thread(process)
+    assert isinstance(wait(), CleaningResult)

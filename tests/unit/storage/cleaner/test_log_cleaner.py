@@ -48,7 +48,10 @@ SETTINGS = StorageSettings(log_cleaner_dedupe_buffer_size=1 << 16)
 class Workshop:
     """Directory with one compacted log, and a cleaner whose jobs run when the test says so."""
 
-    def __init__(self, settings: TopicSettings = COMPACTED) -> None:
+    def __init__(
+        self, settings: TopicSettings = COMPACTED, *, storage: StorageSettings = SETTINGS
+    ) -> None:
+        self.storage = storage
         self.rng = random.Random(3)
         self.disk = LossyDisk(self.rng)
         self.settings = settings
@@ -74,11 +77,11 @@ class Workshop:
             rng=SeededRandom(self.rng),
             settings_for=lambda _: self.settings,
         )
-        self.logs = LogManager([ROOT], tools, SETTINGS)
+        self.logs = LogManager([ROOT], tools, self.storage)
         self.logs.open(self.now_ms)
         self.cleaner = LogCleaner(
             self.logs,
-            SETTINGS,
+            self.storage,
             begin=self.begin,
             executor=self.executor,
             rng=SeededRandom(self.rng),
@@ -430,3 +433,78 @@ def test_cleaning_continues_after_the_clock_is_set_back() -> None:
     before = len(contents(workshop.log))
     workshop.compact()
     assert len(contents(workshop.log)) < before
+
+
+def with_dirty_logs(count: int, storage: StorageSettings) -> Workshop:
+    workshop = Workshop(storage=storage)
+    workshop.fill()
+    for number in range(1, count):
+        workshop.log = workshop.create(f"accounts-{number}")
+        workshop.fill()
+    return workshop
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_at_most_log_cleaner_threads_logs_are_cleaned_at_once(threads: int) -> None:
+    storage = dataclasses.replace(SETTINGS, log_cleaner_threads=threads)
+    workshop = with_dirty_logs(4, storage)
+    jobs: list[CleaningJob] = []
+
+    def run(job: CleaningJob) -> CleaningResult:
+        jobs.append(job)
+        return clean(workshop.disk, job)
+
+    workshop.run = run
+    workshop.tick(3)
+    assert len(workshop.cleanings) == threads
+    most = 0
+    while len(jobs) < 4 or workshop.cleaner.is_busy:
+        workshop.executor.step()
+        workshop.tick()
+        most = max(most, workshop.cleaner.busy_count)
+    assert most == threads
+    assert len({job.folder for job in jobs}) == 4, "each log is cleaned once"
+    for log in workshop.logs.opened():
+        assert log.first_dirty_offset == log.local_log.segments.active.base_offset
+
+
+def test_cleaner_threads_share_buffers_equally() -> None:
+    workshop = Workshop()
+    workshop.fill()
+    jobs: list[CleaningJob] = []
+
+    def run(job: CleaningJob) -> CleaningFailure:
+        jobs.append(job)
+        return CleaningFailure(FailureKind.CRASHED, "killed")
+
+    workshop.run = run
+    workshop.compact()
+    workshop.cleaner.configure(dataclasses.replace(SETTINGS, log_cleaner_threads=2))
+    workshop.now_ms += SETTINGS.log_cleaner_backoff_ms
+    workshop.compact()
+    one, two = jobs
+    assert two.map_memory_bytes * 2 == one.map_memory_bytes
+    assert two.io_buffer_bytes * 2 == one.io_buffer_bytes
+
+
+def test_running_cleanings_share_the_io_budget() -> None:
+    storage = dataclasses.replace(
+        SETTINGS, log_cleaner_threads=2, log_cleaner_io_max_bytes_per_second=1_000
+    )
+    workshop = with_dirty_logs(2, storage)
+    workshop.tick()
+    first, second = workshop.cleanings
+    assert first.io_limits == second.io_limits == [500]
+    workshop.executor.work()
+    workshop.executor.deliver()
+    # The one that still runs gets the share of the other.
+    assert sorted([first.io_limits, second.io_limits]) == [[500], [500, 1_000]]
+    workshop.cleaner.configure(dataclasses.replace(storage, log_cleaner_io_max_bytes_per_second=70))
+    assert sorted([first.io_limits, second.io_limits]) == [[500], [500, 1_000, 70]]
+
+
+def test_no_cleaning_starts_without_cleaner_threads() -> None:
+    workshop = Workshop(storage=dataclasses.replace(SETTINGS, log_cleaner_threads=0))
+    workshop.fill()
+    workshop.tick()
+    assert not workshop.cleaner.is_busy

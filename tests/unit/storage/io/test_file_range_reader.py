@@ -11,7 +11,7 @@ from headwater.storage.io.cold_read import OsColdRead, read_buffered
 from headwater.storage.io.disk import File
 from headwater.storage.io.executor import InlineExecutor
 from headwater.storage.io.file_range import FileRange
-from headwater.storage.io.file_range_reader import SMALL_BYTES, FileRangeReader
+from headwater.storage.io.file_range_reader import SMALL_BYTES, ColdReadLimits, FileRangeReader
 from headwater.storage.io.open_files import CachedFile, OpenFiles
 from headwater.storage.io.os_disk import OsDisk
 from headwater.storage.io.page_cache_residency import (
@@ -69,8 +69,7 @@ class Scene:
             PartlyResident(),
             self.executor,
             read_buffered,
-            cold_limit_bytes=cold_limit_bytes,
-            cold_limit_reads=4,
+            limits=ColdReadLimits(total_bytes=cold_limit_bytes, reads_per_directory=4),
             page_cache_read=page_cache_read,
         )
         self.seen = Deliveries()
@@ -191,7 +190,9 @@ def test_a_refusing_executor_fails_the_read() -> None:
             raise QueueFull("full")
 
     scene = Scene()
-    reader = FileRangeReader(PartlyResident(), Full(), read_buffered, cold_limit_bytes=1)
+    reader = FileRangeReader(
+        PartlyResident(), Full(), read_buffered, limits=ColdReadLimits(total_bytes=1)
+    )
     wanted = FileRange(file=scene.file, position=0, length=1)
     reader.read(wanted, scene.seen.deliver, scene.seen.fail)
     assert isinstance(scene.seen.all[0], QueueFull)
@@ -223,7 +224,9 @@ def test_a_truncated_file_delivers_what_is_left() -> None:
 
 def test_everything_is_hot_without_residency_information() -> None:
     scene = Scene()
-    reader = FileRangeReader(AssumedResidency(), scene.executor, read_buffered, cold_limit_bytes=1)
+    reader = FileRangeReader(
+        AssumedResidency(), scene.executor, read_buffered, limits=ColdReadLimits(total_bytes=1)
+    )
     wanted = FileRange(file=scene.file, position=0, length=10)
     reader.read(wanted, scene.seen.deliver, scene.seen.fail)
     assert scene.seen.all == [wanted]
@@ -235,7 +238,10 @@ def test_range_on_a_real_disk_is_cold_after_eviction(tmp_path: Path) -> None:
     whole = written.read(1 << 20, 0)
     cached = OpenFiles(OsDisk(), 2).open(tmp_path / "log")
     reader = FileRangeReader(
-        probe_residency(written), InlineExecutor(), OsColdRead(), cold_limit_bytes=1 << 20
+        probe_residency(written),
+        InlineExecutor(),
+        OsColdRead(),
+        limits=ColdReadLimits(total_bytes=1 << 20),
     )
     wanted = FileRange(file=cached, position=1000, length=900_000)
     seen = Deliveries()
@@ -247,3 +253,29 @@ def test_range_on_a_real_disk_is_cold_after_eviction(tmp_path: Path) -> None:
     wanted.release()
     cached.forget()
     written.close()
+
+
+@pytest.mark.parametrize("error", [OSError("out of memory"), MemoryError()])
+def test_unexpected_error_fails_the_read_and_frees_its_place(error: Exception) -> None:
+    scene = Scene()
+    errors = [error]
+
+    def failing_once(file: File, length: int, position: int) -> Buffer:
+        if errors:
+            raise errors.pop()
+        return read_buffered(file, length, position)
+
+    scene.reader = FileRangeReader(
+        PartlyResident(),
+        scene.executor,
+        failing_once,
+        limits=ColdReadLimits(total_bytes=10_000, reads_per_directory=1),
+    )
+    scene.read(0, 100)
+    scene.executor.finish()
+    (failure,) = scene.seen.all
+    assert isinstance(failure, StorageError)
+    assert not scene.file.is_held
+    scene.read(0, 100)
+    scene.executor.finish()
+    assert scene.seen.all[1:] == [scene.content[:100]]

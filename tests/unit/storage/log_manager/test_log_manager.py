@@ -855,7 +855,7 @@ def test_recovery_of_many_unflushed_logs_does_not_exhaust_descriptors() -> None:
     broker.executor = executor = HeldExecutor(random.Random(1))
     broker.crash()
     for _ in range(20):
-        held = [each.path for each in broker.tools.files._open if each.is_held]
+        held = [each.path for each in broker.tools.files._descriptors.open if each.is_held]
         assert len(held) <= 64
         broker.pass_time(100)
         executor.finish()

@@ -16,7 +16,10 @@ def handle(
     services: ControllerServices, request: BrokerRegistrationRequest, call: Call
 ) -> BrokerRegistrationResponse | None:
     if not services.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
-        return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
+        # A broker takes CLUSTER_AUTHORIZATION_FAILED as final, but its ACL may be unknown yet.
+        is_final = not services.is_early_start
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED if is_final else ErrorCode.NOT_CONTROLLER
+        return error_response(request, ApiError(code, None))
 
     def failed(error: HeadwaterError) -> None:
         call.record_error(error.code)

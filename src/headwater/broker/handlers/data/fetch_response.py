@@ -117,19 +117,19 @@ class PendingFetchResponse:
             # all of them; the next fetch gets the rest.
             if found is not None and (left_bytes > 0 or ranges.is_hot(found)):
                 self._missing += 1
+                body = _log_of(read)
                 is_hot = ranges.read(
-                    found, partial(self._delivered, index), partial(self._failed, index)
+                    found,
+                    partial(self._delivered, index),
+                    partial(self._failed, index),
+                    consumer=self._call.address,
+                    generation=None if body is None else body.truncations,
                 )
                 if not is_hot:
                     left_bytes -= found.length
-                    self._expect(index, read)
+                    if body is not None:
+                        self._cold[index] = (body, body.truncations)
         self._left_bytes = left_bytes
-
-    def _expect(self, index: int, read: PartitionRead) -> None:
-        hosted = read.wanted.hosted
-        if hosted is not None and hosted.log is not None:
-            body = hosted.log.local_log
-            self._cold[index] = (body, body.truncations)
 
     def _delivered(self, index: int, records: FileRange | Buffer) -> None:
         if self._is_abandoned:
@@ -225,6 +225,11 @@ class PendingFetchResponse:
             elif records is not _NO_RECORDS and read.wanted.hosted is not None and not is_follower:
                 read.wanted.hosted.topic.bytes_out += _size(records)
             yield read, records
+
+
+def _log_of(read: PartitionRead) -> LocalLog | None:
+    hosted = read.wanted.hosted
+    return None if hosted is None or hosted.log is None else hosted.log.local_log
 
 
 def _release(records: FileRange | Buffer) -> None:

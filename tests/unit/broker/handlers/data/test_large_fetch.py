@@ -193,6 +193,7 @@ class HotRanges:
         range: FileRange,  # noqa: A002, the word of the room
         deliver: Callable[[FileRange | Buffer], None],
         fail: Callable[[HeadwaterError], None],  # noqa: ARG002
+        **_: object,
     ) -> bool:
         range.file.hold()
         deliver(range)
