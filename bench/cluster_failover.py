@@ -1,7 +1,7 @@
 """Start time of a cluster, and the stall of a producer when a broker fails or stops.
 
-Note: with ZooKeeper a killed broker is detected by its refused connections, long before its session
-has expired. Two session timeouts are measured to show that they do not matter.
+Note: a killed broker is detected by its refused connections, long before its session has expired.
+Two session timeouts are measured to show that they do not matter.
 """
 
 import os
@@ -20,6 +20,11 @@ from headwater.network.free_ports import free_ports
 
 ROUNDS: Final = 3
 SESSIONS_MS: Final = (6_000, 1_500)
+# By whether the cluster is on ZooKeeper.
+_SESSION_SETTING: Final = {
+    False: "broker.session.timeout.ms",
+    True: "zookeeper.session.timeout.ms",
+}
 TOPIC: Final = "steady"
 
 _AFTERWARDS_S: Final = 1.0
@@ -29,19 +34,21 @@ _TRIES: Final = 5
 def measure(bench: Bench) -> None:
     ready_s = statistics.median(_ready_seconds() for _ in range(ROUNDS))
     bench.record("three brokers that are also controllers are ready", ready_s, "s", at_most=3)
-    for session_ms in SESSIONS_MS:
-        settings = {"zookeeper.session.timeout.ms": session_ms, "min.insync.replicas": 2}
-        with BenchCluster(headwater_cluster(settings, zookeeper=True)) as cluster:
-            cluster.new_topics(TOPIC)
-            _measure_kills(bench, cluster, session_ms)
-            if session_ms == SESSIONS_MS[0]:
-                _measure_stops(bench, cluster)
+    for is_zookeeper, setting in _SESSION_SETTING.items():
+        store = "ZooKeeper" if is_zookeeper else "KRaft"
+        for session_ms in SESSIONS_MS:
+            settings = {setting: session_ms, "min.insync.replicas": 2}
+            with BenchCluster(headwater_cluster(settings, zookeeper=is_zookeeper)) as cluster:
+                cluster.new_topics(TOPIC)
+                _measure_kills(bench, cluster, f"{store}, session of {session_ms / 1e3:g} s")
+                if session_ms == SESSIONS_MS[0]:
+                    _measure_stops(bench, cluster, store)
 
 
-def _measure_kills(bench: Bench, cluster: BenchCluster, session_ms: int) -> None:
+def _measure_kills(bench: Bench, cluster: BenchCluster, label: str) -> None:
     stalls_s = [_stall_after_kill(cluster) for _ in range(ROUNDS)]
     bench.record(
-        f"leader killed: stall of a producer, session of {session_ms / 1e3:g} s",
+        f"leader killed: stall of a producer on {label}",
         statistics.median(stalls_s),
         "s",
         compared_with=f"{max(stalls_s):.2f} s at worst",
@@ -60,7 +67,7 @@ def _stall_after_kill(cluster: BenchCluster) -> float:
     return stall_s
 
 
-def _measure_stops(bench: Bench, cluster: BenchCluster) -> None:
+def _measure_stops(bench: Bench, cluster: BenchCluster, store: str) -> None:
     stalls_s, refused = [], 0
     for _ in range(ROUNDS):
         leader = cluster.leader_of(TOPIC)
@@ -72,13 +79,15 @@ def _measure_stops(bench: Bench, cluster: BenchCluster) -> None:
         refused += len(writer.refused)
         _bring_back(cluster, leader)
     bench.record(
-        "controlled shutdown of a leader: longest stall of a producer",
+        f"controlled shutdown of a leader on {store}: longest stall of a producer",
         statistics.median(stalls_s) * 1e3,
         "ms",
         compared_with=f"{max(stalls_s) * 1e3:.0f} ms at worst",
         at_most=500,
     )
-    bench.record("controlled shutdown of a leader: refused records", refused, "", at_most=0)
+    bench.record(
+        f"controlled shutdown of a leader on {store}: refused records", refused, "", at_most=0
+    )
 
 
 def _bring_back(cluster: BenchCluster, broker: int) -> None:

@@ -17,7 +17,8 @@ from tests.cluster.test_cluster_command import HEADWATER, consecutive_ports, is_
 
 SETTINGS = {
     "broker.heartbeat.interval.ms": 500,
-    "broker.session.timeout.ms": 4000,
+    # Killed nodes are noticed because they refuse connections, not by their sessions.
+    "broker.session.timeout.ms": 600_000,
     "min.insync.replicas": 2,
     "offsets.topic.num.partitions": 4,
 }

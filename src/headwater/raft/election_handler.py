@@ -11,6 +11,7 @@ from headwater.protocol.messages.end_quorum_epoch import (
 )
 from headwater.protocol.messages.vote import VoteRequest, VoteResponse
 from headwater.raft.common_response import leader_endpoints_of, maybe_handle_common_response
+from headwater.raft.election_state import LeaderAndEpoch
 from headwater.raft.epoch_states import (
     CandidateState,
     FollowerState,
@@ -323,6 +324,18 @@ class ElectionHandler:
         return partition.error_code is ErrorCode.NONE
 
     # Timers
+
+    def handle_leader_refused(self, leader: LeaderAndEpoch, now_ms: int) -> None:
+        """Stand for election before the fetch timeout.
+
+        Note: safe even if the leader is well. Voters that still fetch from it grant no pre-vote,
+        and without a majority of pre-votes this replica follows the leader again.
+        """
+        core = self._core
+        state = core.quorum.state
+        follows = isinstance(state, FollowerState) and core.quorum.leader_and_epoch == leader
+        if follows and core.quorum.is_voter:
+            core.become_prospective(now_ms)
 
     def poll_unattached(self, state: UnattachedState, now_ms: int) -> None:
         if self._core.quorum.is_voter and now_ms >= state.election_deadline_ms:

@@ -52,6 +52,7 @@ from headwater.raft.raft_core import RaftCore, RaftIdentity
 from headwater.raft.raft_events import (
     Effect,
     Event,
+    LeaderRefused,
     Poll,
     RequestReceived,
     Resign,
@@ -114,6 +115,8 @@ class KafkaRaftClient:
                 state = self._core.quorum.state
                 if isinstance(state, LeaderState) and state.epoch == event.epoch:
                     state.is_resign_requested = True
+            case LeaderRefused():
+                self._elections.handle_leader_refused(event.leader, event.now_ms)
             case _:
                 assert_never(event)
         self._poll(event.now_ms)

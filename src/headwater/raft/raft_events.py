@@ -46,7 +46,15 @@ class Resign:
     now_ms: int
 
 
-Event = RequestReceived | ResponseReceived | Poll | Resign
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderRefused:
+    """The leader of an epoch refuses connections: its process has probably ended."""
+
+    leader: LeaderAndEpoch
+    now_ms: int
+
+
+Event = RequestReceived | ResponseReceived | Poll | Resign | LeaderRefused
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,8 @@ class QuorumLife:
             self.wildness = 0.8
             world.crash_after_effect, world.crash_after_vote = 0.005, 0.3
             world.config = HASTY
+        # Voters that find the leader's address refusing connections, rightly or wrongly.
+        self.doubts = self.rand.choice((0.05, 0.3, 0.8)) if seed % 5 == 2 else 0.0
         self.voter_changes = 0
         self.snapshots = 0
         self.acknowledged: dict[int, OffsetAndEpoch] = {}
@@ -116,6 +118,8 @@ class QuorumLife:
             self._append()
         if self.rand.random() < self.wildness:
             self._mischief()
+        if self.doubts and self.rand.random() < self.doubts:
+            self._doubt()
         self.world.time.run_for(self.rand.choice((5, 30, 100, 400, 1_500)))
 
     def _mischief(self) -> None:
@@ -268,6 +272,13 @@ class QuorumLife:
             assert leader.driver is not None
             leader.driver.resign(epoch)
             self.world.say(f"{leader.node_id} resigns")
+
+    def _doubt(self) -> None:
+        node = self.rand.choice(list(self.world.nodes.values()))
+        if node.driver is not None:
+            leader = node.driver.client.leader_and_epoch
+            self.world.say(f"{node.node_id} finds that {leader.leader_id} refuses connections")
+            node.driver.leader_refused(leader)
 
     def _take_snapshot(self) -> None:
         node = self.rand.choice(list(self.world.nodes.values()))

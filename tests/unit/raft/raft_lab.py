@@ -16,6 +16,7 @@ from headwater.raft.quorum_config import QuorumConfig
 from headwater.raft.raft_core import RaftIdentity
 from headwater.raft.raft_events import (
     Effect,
+    LeaderRefused,
     Poll,
     RequestReceived,
     ResponseReceived,
@@ -83,6 +84,10 @@ class RaftLab:
             if isinstance(each, SendResponse) and each.call_id == self._calls:
                 return each.message
         return None
+
+    def refuse_leader(self, leader: LeaderAndEpoch) -> None:
+        event = LeaderRefused(leader=leader, now_ms=self.now_ms)
+        self.effects = self.client.decide(event)
 
     def respond(self, sent: SendRequest, message: Message | None) -> list[Effect]:
         event = ResponseReceived(

@@ -13,7 +13,7 @@ from headwater.protocol.messages.describe_quorum import (
     TopicData,
 )
 from headwater.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
-from headwater.protocol.messages.fetch import FetchRequest
+from headwater.protocol.messages.fetch import FetchRequest, LeaderIdAndEpoch
 from headwater.protocol.messages.fetch import PartitionData as FetchedPartition
 from headwater.protocol.messages.vote import VoteRequest, VoteResponse
 from headwater.raft.control_records import LeaderChangeMessage, read_control_records
@@ -32,6 +32,7 @@ from headwater.raft.raft_messages import (
     end_quorum_epoch_request,
     fetch_request,
     fetch_response,
+    vote_response,
 )
 from headwater.raft.replicated_log import OffsetAndEpoch
 from headwater.raft.voter_set import Node, ReplicaKey
@@ -62,6 +63,21 @@ def begin_epoch(leader: int, epoch: int) -> BeginQuorumEpochRequest:
         leader=LeaderAndEpoch(leader, epoch),
         endpoints=static_voters(3).endpoints_of(leader),
     )
+
+
+def fetch_nothing(lab: RaftLab, fetch: SendRequest, *, leader: int) -> None:
+    current = LeaderIdAndEpoch(leader_id=leader, leader_epoch=1)
+    data = FetchedPartition(high_watermark=-1, records=b"", current_leader=current)
+    lab.respond(fetch, fetch_response(data))
+
+
+def pre_vote_of(request: VoteRequest) -> bool:
+    return request.topics[0].partitions[0].pre_vote
+
+
+def denied(epoch: int) -> VoteResponse:
+    current = LeaderAndEpoch(1, epoch)
+    return vote_response(ErrorCode.NONE, current, is_granted=False, node=None)
 
 
 # Votes
@@ -126,11 +142,35 @@ def test_a_follower_refuses_pre_votes_once_it_has_fetched() -> None:
     lab.request(begin_epoch(1, 1))
     (fetch,) = lab.sent(FetchRequest)
     assert answer(lab, a_vote(2, 1, is_pre_vote=True)) == (ErrorCode.NONE, True)
-    current = FetchedPartition(high_watermark=-1, records=b"")
-    leader = type(current.current_leader)(leader_id=1, leader_epoch=1)
-    data = FetchedPartition(high_watermark=-1, records=b"", current_leader=leader)
-    lab.respond(fetch, fetch_response(data))
+    fetch_nothing(lab, fetch, leader=1)
     assert answer(lab, a_vote(2, 1, is_pre_vote=True)) == (ErrorCode.NONE, False)
+
+
+def test_a_follower_whose_leader_refuses_connections_stands_for_election() -> None:
+    lab = RaftLab()
+    lab.request(begin_epoch(1, 1))
+    (fetch,) = lab.sent(FetchRequest)
+    fetch_nothing(lab, fetch, leader=1)
+    # Only the leader of this epoch counts.
+    for other in (LeaderAndEpoch(2, 1), LeaderAndEpoch(1, 0)):
+        lab.refuse_leader(other)
+        assert lab.client.state_name == "follower"
+    lab.refuse_leader(LeaderAndEpoch(1, 1))
+    assert lab.client.state_name == "prospective"
+    asked = [each.message for each in lab.sent(VoteRequest)]
+    assert all(isinstance(each, VoteRequest) and pre_vote_of(each) for each in asked)
+    # Another voter that has found the same may lead.
+    assert answer(lab, a_vote(2, 1, is_pre_vote=True)) == (ErrorCode.NONE, True)
+
+
+def test_a_follower_that_wins_no_pre_vote_follows_the_leader_again() -> None:
+    lab = RaftLab()
+    lab.request(begin_epoch(1, 1))
+    lab.refuse_leader(LeaderAndEpoch(1, 1))
+    for asked in lab.sent(VoteRequest):
+        lab.respond(asked, denied(1))
+    assert lab.client.state_name == "follower"
+    assert lab.client.leader_and_epoch == LeaderAndEpoch(1, 1)
 
 
 # Elections

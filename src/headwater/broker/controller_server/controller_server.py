@@ -21,13 +21,20 @@ from headwater.broker.authentication.authentication import (
     sasl_listeners_of,
 )
 from headwater.broker.controller_server.controller_apis import ControllerApis
+from headwater.broker.controller_server.controller_liveness import (
+    BrokerEndpoints,
+    ControllerLiveness,
+    LeaderEndpoint,
+)
 from headwater.broker.controller_server.controller_registration_manager import (
     ControllerRegistrationManager,
 )
 from headwater.broker.controller_server.controller_services import ControllerServices
 from headwater.broker.controller_server.image_listener import MetadataImageListener
 from headwater.broker.controller_server.raft_manager import RaftManager, RaftManagerTools
+from headwater.broker.inter_broker.client import BrokerDirectory
 from headwater.broker.inter_broker.connect import PeerConnector
+from headwater.broker.inter_broker.liveness import ConnectionLiveness
 from headwater.broker.metrics.controller_metrics import (
     ControllerSources,
     QuorumControllerCounters,
@@ -52,6 +59,7 @@ from headwater.broker.node.authorization import (
 )
 from headwater.broker.node.listeners import (
     advertised,
+    has_listener,
     network_settings,
     own_endpoints,
 )
@@ -65,7 +73,7 @@ from headwater.common.settings.broker_settings import BrokerSettings
 from headwater.common.settings.quorum_settings import QuorumSettings
 from headwater.controller.quorum.quorum_controller import QuorumController
 from headwater.metadata.changes import AclsReplaced, MetadataChange
-from headwater.metadata.cluster_image import ClusterImage
+from headwater.metadata.cluster_image import BrokerRegistration, ClusterImage
 from headwater.metadata.effective_configs import StaticConfig
 from headwater.metadata.metadata_records import MetadataRecord
 from headwater.metadata_store.raft.kafka_raft_log import DIRECTORY_NAME, MetadataLogConfig
@@ -80,6 +88,7 @@ from headwater.network.peer import PeerSettings
 from headwater.network.request_service import ResponseSlot, ServedConnection
 from headwater.network.socket_server import SocketServer
 from headwater.network.system_clock import SystemClock, SystemRandom
+from headwater.network.tls.tls_endpoints import ClientTls
 from headwater.protocol.api_key import ApiKey
 from headwater.raft.election_state import LeaderAndEpoch
 from headwater.raft.quorum_config import QuorumConfig
@@ -145,6 +154,8 @@ class ControllerServer:
             config.quorum.sasl_mechanism_controller_protocol,
             self._random,
         )
+        self._towards_controllers = self._tls.towards_brokers(settings, self._listener_name)
+        self._liveness: ControllerLiveness | None = None
         self._authorizer = authorizer_of(settings)
         self._local_image: ClusterImage | None = None
         # The end of this replica's log at its start.
@@ -211,11 +222,7 @@ class ControllerServer:
                 random=self._random,
                 disk=self._disk,
                 executor=executor,
-                dial=PeerConnector(
-                    self._loop,
-                    PeerSettings(),
-                    self._tls.towards_brokers(settings, self._listener_name),
-                ),
+                dial=PeerConnector(self._loop, PeerSettings(), self._towards_controllers),
                 log_in=self._login,
             ),
             listener=self,
@@ -258,6 +265,7 @@ class ControllerServer:
             cluster_id=self.cluster_id,
             listener_name=self._listener_name,
         )
+        self._liveness = self._new_liveness()
         if self._logins:
             self._local_image = self._read_local_image()
         self._open_metrics()
@@ -268,6 +276,56 @@ class ControllerServer:
             self._metrics_port.start()
             _log.info("Serving metrics at http://%s/metrics", self._metrics_port.endpoint.address)
         return bound
+
+    def _new_liveness(self) -> ControllerLiveness | None:
+        settings = self._config.static.settings
+        if not settings.headwater_refusing_brokers_fence:
+            return None
+        listener = settings.inter_broker_listener_name or settings.security_inter_broker_protocol
+        towards_brokers = (
+            self._tls.towards_brokers(settings, listener)
+            if has_listener(settings, listener)
+            else None
+        )
+        brokers = BrokerEndpoints(
+            lambda: self.loader.image,
+            listener=listener.upper(),
+            has_tls=towards_brokers is not None,
+        )
+        return ControllerLiveness(
+            self._config.static.node_id,
+            brokers=self._watches(brokers, towards_brokers),
+            controllers=self._watches(
+                LeaderEndpoint(lambda: self.raft.client.leader_node), self._towards_controllers
+            ),
+            on_broker_refused=self._broker_refused,
+            on_leader_refused=self._leader_refused,
+        )
+
+    def _watches(self, directory: BrokerDirectory, tls: ClientTls | None) -> ConnectionLiveness:
+        return ConnectionLiveness(
+            directory=directory,
+            dial=PeerConnector(self._loop, PeerSettings(), tls),
+            clock=self._clock,
+            call_later=self._later,
+        )
+
+    def _broker_refused(self, broker: BrokerRegistration) -> None:
+        if self.services.quorum_controller is not None:
+            self.services.quorum_controller.broker_refused(broker)
+
+    def _leader_refused(self, leader: LeaderAndEpoch) -> None:
+        _log.warning(
+            "The leader of the metadata quorum refuses connections: leader=%s epoch=%d",
+            leader.leader_id,
+            leader.epoch,
+        )
+        self.raft.driver.leader_refused(leader)
+
+    def _watch_brokers(self) -> None:
+        if self._liveness is not None:
+            is_active = self.services.is_controller
+            self._liveness.watch_brokers(self.loader.image, is_active=is_active)
 
     def _open_metrics(self) -> None:
         """Bind the metrics port; the broker of the same process has one for both."""
@@ -318,6 +376,8 @@ class ControllerServer:
         await self.server.stop(drain_ms=_DRAIN_MS)
         if self._timer is not None:
             self._timer.cancel()
+        if self._liveness is not None:
+            self._liveness.close()
         self.raft.close()
         self._executor.shutdown()
         await asyncio.to_thread(self._executor.close)
@@ -431,6 +491,8 @@ class ControllerServer:
             self._loop_delay.record(int(late_s * _NS_PER_S))
         now_ms = self._clock.steady_ms()
         self.raft.sweep()
+        if self._liveness is not None:
+            self._liveness.sweep()
         self._request_timer.expire(now_ms)
         if self.services.quorum_controller is not None:
             timed_out = self.services.quorum_controller.expire_sessions()
@@ -465,6 +527,7 @@ class ControllerServer:
         if self._quota_managers.changed(changes):
             self.services.quotas = self._quota_managers.in_force
         self.writer.committed(end_offset)
+        self._watch_brokers()
         if self.broker is not None:
             self.broker.log_advanced()
         self._maybe_snapshot()
@@ -479,6 +542,7 @@ class ControllerServer:
         self._quota_managers = self._new_quota_managers()
         self._quota_managers.load(self.loader.image)
         self.services.quotas = self._quota_managers.in_force
+        self._watch_brokers()
         if self.broker is not None:
             self.broker.snapshot_loaded(self.loader.image, snapshot_id.offset - 1)
         _log.info("Loaded snapshot: offset=%d epoch=%d", snapshot_id.offset, snapshot_id.epoch)
@@ -510,6 +574,9 @@ class ControllerServer:
             active.stop()
         if self.writer.image is not None:
             self._become_active(leader.epoch)
+        self._watch_brokers()
+        if self._liveness is not None and self.raft.client.is_voter:
+            self._liveness.watch_leader(leader)
         if leader.leader_id is not None:
             self._counters.new_active_controllers += 1
         self._leader_changed.set()

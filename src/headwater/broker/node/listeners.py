@@ -37,6 +37,11 @@ def protocol_of(settings: BrokerSettings, listener: str) -> SecurityProtocol:
     return protocols_by_listener(settings).get(listener.upper()) or SecurityProtocol(listener)
 
 
+def has_listener(settings: BrokerSettings, listener: str) -> bool:
+    """Return whether the security protocol of a listener is known."""
+    return listener.upper() in protocols_by_listener(settings)
+
+
 def listener_of_brokers(settings: BrokerSettings, endpoints: Sequence[Endpoint]) -> str:
     """Return the inter-broker listener: as set, else the one named after its protocol."""
     names = [endpoint.name for endpoint in endpoints]

@@ -524,7 +524,7 @@ class BrokerSettings:
     headwater_refusing_brokers_fence: bool = _setting(
         boolean(),
         True,
-        "Whether a broker that refuses connections counts as dead immediately.",
+        "Whether a broker or controller that refuses connections counts as dead immediately.",
     )
 
     def storage(self) -> StorageSettings:

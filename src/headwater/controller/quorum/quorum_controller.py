@@ -221,6 +221,19 @@ class QuorumController:
         self._decide(partial(fence_brokers, node_ids=stale, held=self._held_by(stale)))
         return len(stale)
 
+    def broker_refused(self, broker: BrokerRegistration) -> None:
+        """Fence a broker whose process has ended, before its session ends.
+
+        A broker that is alive after all is unfenced by its next heartbeat.
+        """
+        known = self.event_queue.proposed.brokers.get(broker.node_id)
+        if known is None or known.epoch != broker.epoch:
+            return
+        node_id = broker.node_id
+        _log.warning("Fencing broker, it refuses connections: broker_id=%d", node_id)
+        self._heartbeats.fence(node_id)
+        self._decide(partial(fence_brokers, node_ids=[node_id], held=self._held_by([node_id])))
+
     def assign_replicas_to_dirs(
         self,
         request: AssignReplicasToDirsRequest,

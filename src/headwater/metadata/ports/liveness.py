@@ -1,7 +1,8 @@
 """Port: detect that another broker's process has ended.
 
 When a process ends, its connections close and its address refuses new ones at once, while its
-ZooKeeper session lasts for seconds. A liveness watch reports that within a moment.
+session with ZooKeeper or with the active controller lasts for seconds. A liveness watch reports
+that within a moment.
 
 Note: silence is not reported. A stopped process, a host without power and a network partition do
 not refuse connections; these are left to session timeouts. A broker that was never reached from
@@ -18,10 +19,12 @@ from headwater.common.ids import NodeId
 class LivenessRole(Enum):
     """What the watched broker loses when its process has ended."""
 
-    # The controllership: every broker watches the controller.
+    # The controllership: every broker, or in KRaft every voter, watches the active controller.
     CONTROL = "control"
-    # The registration: the controller watches every broker.
+    # The registration: the active controller watches every broker.
     REGISTRATION = "registration"
+    # Nothing yet: KRaft controllers watch brokers, too, and reach them before they become active.
+    STANDBY = "standby"
 
 
 class LivenessWatch(Protocol):

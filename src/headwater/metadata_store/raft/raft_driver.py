@@ -25,6 +25,7 @@ from headwater.raft.raft_events import (
     HandleCommit,
     HandleLeaderChange,
     HandleLoadSnapshot,
+    LeaderRefused,
     Poll,
     RequestReceived,
     Resign,
@@ -167,6 +168,10 @@ class RaftDriver:
 
     def resign(self, epoch: int) -> None:
         self._handle(Resign(epoch=epoch, now_ms=self._io.now_ms()))
+
+    def leader_refused(self, leader: LeaderAndEpoch) -> None:
+        """The leader of an epoch refuses connections."""
+        self._handle(LeaderRefused(leader=leader, now_ms=self._io.now_ms()))
 
     def append(self, epoch: int, batches: bytearray, record_count: int, then: AppendResult) -> None:
         """Append as the leader of an epoch, all batches or none.

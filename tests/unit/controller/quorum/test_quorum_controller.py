@@ -194,6 +194,32 @@ def test_a_broker_whose_session_ends_is_fenced_and_its_leaders_move() -> None:
     assert list(cluster.image.brokers) == [2, 1]
 
 
+def test_a_broker_that_refuses_connections_is_fenced_before_its_session_ends() -> None:
+    cluster = Cluster()
+    first, _ = cluster.unfenced(1, 2)
+    cluster.create("orders", 2)
+    cluster.controller.broker_refused(cluster.image.brokers[NodeId(1)])
+    cluster.log.commit()
+    assert list(cluster.image.brokers) == [2]
+    assert {each.isr for each in cluster.partitions("orders")} == {(2,)}
+    # It may register again at once; and if only a proxy refused, its heartbeat unfences it.
+    assert not cluster.heartbeat(1, first).is_fenced
+    assert list(cluster.image.brokers) == [2, 1]
+
+
+def test_the_refusal_of_an_earlier_registration_fences_nothing() -> None:
+    cluster = Cluster()
+    cluster.unfenced(1, 2)
+    earlier = cluster.image.brokers[NodeId(1)]
+    cluster.controller.broker_refused(earlier)
+    cluster.log.commit()
+    again = cluster.register(1, incarnation=9)
+    assert not cluster.heartbeat(1, again).is_fenced
+    cluster.controller.broker_refused(earlier)
+    assert cluster.log.pending == []
+    assert list(cluster.image.brokers) == [2, 1]
+
+
 def test_another_process_with_the_id_of_a_live_broker_has_to_wait_for_its_session() -> None:
     cluster = Cluster()
     cluster.unfenced(1)
