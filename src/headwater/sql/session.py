@@ -464,7 +464,7 @@ def _open_database(folder: str, memory_limit: str, external_access: bool) -> Any
 
 
 def _kind_of(statement: Any) -> Any:
-    """Return the type of a statement; None for a type that DuckDB's Python package lacks."""
+    """Return the type of a statement; None if the Python package lacks it."""
     try:
         return statement.type
     except ValueError:
@@ -472,7 +472,7 @@ def _kind_of(statement: Any) -> Any:
 
 
 def _changes_extensions(statement: Any) -> bool:
-    """Whether a statement installs, loads or updates extensions, or changes their settings."""
+    """Whether a statement concerns extensions or their settings."""
     kind = _kind_of(statement)
     if kind is duckdb.StatementType.LOAD:
         return True
