@@ -1,4 +1,4 @@
-"""Placeholders of values in help texts: `--bootstrap HOST:PORT,...` instead of a type.
+"""Placeholders of values in help texts, such as `--bootstrap HOST:PORT,...`.
 
 One table, so that a value has the same placeholder in all commands. An option that is not in it
 shows its name in capitals, or N if it is a number. A command that gives an option another meaning
