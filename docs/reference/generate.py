@@ -45,10 +45,14 @@ MODULES: Final = {
 def cli_page() -> str:
     lines = [NOTICE, "", "# Command line", ""]
     lines += [
-        "Every command has `--help`. Commands that talk to brokers take `--bootstrap HOST:PORT`",
-        "and `--command-config FILE`; most take `--json`.",
-        "Errors are lines on standard error, or with `--json` objects with `error` and `message`.",
-        "Exit codes: 0 success, 1 failure, 2 wrong usage.",
+        "Every command explains its options with `--help`. Each table below lists the arguments",
+        "and options of a command with a placeholder for their value, such as `FILE`; an option",
+        "without a placeholder takes no value. Commands that connect to brokers accept",
+        "`--bootstrap HOST:PORT,...` and `--command-config FILE`.",
+        "",
+        "Errors are lines on standard error; with `--json`, they are JSON objects with the fields",
+        "`error` and `message`. Unless a command says otherwise, the exit code is 0 after success,",
+        "1 after a failure, and 2 if the arguments are wrong or a package is missing.",
         "",
     ]
     for name, command in sorted(get_command(app).commands.items()):  # type: ignore[attr-defined]
@@ -76,11 +80,13 @@ def _parameters(command: Any) -> list[str]:
     for each in command.params:
         if each.name == "help":
             continue
-        argument = each.param_type_name == "argument"
-        names = each.name.upper() if argument else ", ".join([*each.opts, *each.secondary_opts])
-        words = " ".join((getattr(each, "help", None) or "").split()).replace("|", "\\|")
-        rows.append(f"| `{names}` | {words}{_default(each)} |")
-    return ["| | |", "|---|---|", *rows, ""] if rows else []
+        is_argument = each.param_type_name == "argument"
+        names = "" if is_argument else ", ".join([*each.opts, *each.secondary_opts])
+        shown = f"{names} {each.metavar}".strip().replace("|", "\\|")
+        words = " ".join((getattr(each, "help", None) or "").split())
+        words = words.replace("|", "\\|").replace("\\[", "[")
+        rows.append(f"| `{shown}` | {words}{_default(each)} |")
+    return ["| argument or option | meaning |", "|---|---|", *rows, ""] if rows else []
 
 
 def _default(parameter: Any) -> str:

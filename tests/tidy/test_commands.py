@@ -39,6 +39,28 @@ def test_a_command_that_speaks_to_brokers_or_registries_takes_the_file_that_lets
     assert deaf == []
 
 
+def parameters(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    for each in group.params:
+        yield " ".join((*words, each.name)), each
+    for name, each in getattr(group, "commands", {}).items():
+        yield from parameters(each, (*words, name))
+
+
+def test_every_value_has_a_placeholder_that_is_not_its_type() -> None:
+    found = [
+        (name, each.metavar)
+        for name, each in parameters(get_command(app))
+        if "completion" not in name
+    ]
+    assert len(found) > 300
+    unnamed = [
+        (name, metavar)
+        for name, metavar in found
+        if metavar is None or metavar != metavar.upper() or metavar in ("STR", "INTEGER", "PATH")
+    ]
+    assert unnamed == []
+
+
 def test_a_command_that_speaks_to_two_clusters_takes_a_file_for_each() -> None:
     two = {
         name: options

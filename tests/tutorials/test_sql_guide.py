@@ -13,4 +13,4 @@ def test_commands_of_the_guide_run_as_written(tmp_path: Path) -> None:
         replaced = {LISTEN: found[1], "localhost:9092": found[1]}
         reader = Reader(tmp_path, replaced, printed=ready)
         reader.read("guides/sql.md")
-    assert len(reader.run_commands) == 14
+    assert len(reader.run_commands) == 15

@@ -10,11 +10,14 @@ import os
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from headwater.cli.placeholders import name_values
 
 _NOT_PLAIN: Final = object()
 
@@ -29,7 +32,16 @@ class LazyCommand:
 
 
 class Command(TyperCommand):
-    """A command whose flags are shown as flags and whose plain values convert quickly."""
+    """A command whose help has placeholders and whose plain values convert fast."""
+
+    def __init__(self, *arguments: Any, **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
+        self.help = _unwrapped(self.help)
+        name_values(self.params)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        arguments = [each for each in self.params if each.param_type_name == "argument"]
+        return ["[OPTIONS]", *map(_usage_of, arguments)]
 
     def get_params(self, ctx: typer.Context) -> list[Any]:  # type: ignore[override]
         return _prepared(super().get_params(ctx))
@@ -58,6 +70,8 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
+        self.help = _unwrapped(self.help)
+        name_values(self.params)
         if self.lazy:
             self.commands = _LazyCommands(self.lazy, self.commands)
 
@@ -154,11 +168,23 @@ def _summary(name: str, lazy: LazyCommand) -> TyperCommand:
     return TyperCommand(name, help=lazy.summary, rich_help_panel=lazy.panel)
 
 
+def _unwrapped(text: str | None) -> str | None:
+    """Join the lines of each paragraph; the terminal wraps them."""
+    if text is None:
+        return None
+    paragraphs = cleandoc(text).split("\n\n")
+    return "\n\n".join(" ".join(each.split("\n")) for each in paragraphs)
+
+
+def _usage_of(argument: Any) -> str:
+    shown = f"{argument.metavar}..." if argument.nargs == -1 else str(argument.metavar)
+    return shown if argument.required else f"[{shown}]"
+
+
 def _prepared(params: list[Any]) -> list[Any]:
+    # Among them are --help and --version, which are no parameters of the command itself.
+    name_values(params)
     for each in params:
-        if getattr(each, "is_flag", False) and each.metavar is None:
-            # Typer would show the type of the value, which a flag does not take.
-            each.metavar = ""
         if getattr(each, "_runtime_param", each) is None:
             each._runtime_param = _PlainValues(each)
     return params

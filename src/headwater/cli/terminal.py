@@ -46,7 +46,7 @@ Bootstrap = Annotated[
         "--bootstrap",
         "-b",
         envvar="HEADWATER_BOOTSTRAP",
-        help="Comma-separated list of brokers (host:port).",
+        help="One or more brokers of the cluster.",
     ),
 ]
 CommandConfig = Annotated[
@@ -56,7 +56,7 @@ CommandConfig = Annotated[
         envvar="HEADWATER_COMMAND_CONFIG",
         exists=True,
         dir_okay=False,
-        help="Properties file with client settings, such as TLS and SASL.",
+        help="Properties file with client settings, for example for TLS and SASL.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]

@@ -8,10 +8,12 @@ names become tables of DuckDB just before it runs: `topic_types` finds their col
 reads what DuckDB asks for.
 
 Note: DuckDB would also take Python variables for tables, download extensions and read files. The
-first two are switched off; `external_access=False` switches off the third, for queries of other
-people, and locks these settings.
+first two are switched off, and statements about extensions are rejected, since an extension is
+native code; `external_access=False` switches off the third, for queries of other people, and locks
+these settings.
 """
 
+import re
 import shutil
 import tempfile
 import threading
@@ -26,6 +28,7 @@ from headwater.sql.query_progress import QueryProgress
 from headwater.sql.query_result import QueryResult
 from headwater.sql.registry_readers import RegistryReaders
 from headwater.sql.sql_errors import (
+    NO_EXTENSIONS,
     Problem,
     QueryError,
     UnknownTable,
@@ -48,6 +51,11 @@ if TYPE_CHECKING:
 
 DEFAULT_MEMORY_LIMIT: Final = "1GB"
 _FOLLOW_INTERVAL_S: Final = 1.0
+_ABOUT_EXTENSIONS: Final = re.compile(
+    r"\bupdate\s+extensions\b"
+    r"|\b(?:set|pragma|reset)\s+(?:(?:global|session|local)\s+)?\w*extension",
+    re.IGNORECASE,
+)
 
 
 def connect(
@@ -145,7 +153,14 @@ class SqlSession:
         return self._run(query, parameters, reading)
 
     def explain(self, query: str) -> str:
-        """Say what a query would read of each topic, and DuckDB's plan. Reads no records."""
+        """Say what a query would read of each topic, and DuckDB's plan. Reads no records.
+
+        Raises `QueryError` for any other statement, since the plan of a topic's scan is found by
+        running the query on no records, which would run a COPY or CREATE TABLE, too.
+        """
+        kinds = [_kind_of(each) for each in self._parsed(query)]
+        if kinds != [duckdb.StatementType.SELECT]:
+            raise QueryError("only a single query can be explained, no other statement")
         reading = self._reading(is_dry=True)
         with self._run(query, None, reading) as result:
             for _ in result.batches():
@@ -190,8 +205,11 @@ class SqlSession:
 
     def statements(self, text: str) -> list[str]:
         """Split a text at its semicolons."""
+        return [each.query.strip() for each in self._parsed(text)]
+
+    def _parsed(self, text: str) -> list[Any]:
         try:
-            return [each.query.strip() for each in self._database.extract_statements(text)]
+            return list(self._database.extract_statements(text))
         except duckdb.Error as error:
             raise self._sql_error(text, error, []) from None
 
@@ -278,11 +296,14 @@ class SqlSession:
         self, query: str, parameters: Sequence[object] | Mapping[str, object] | None
     ) -> Any:
         """Run all statements; return the relation of the last one, which is streamed."""
-        *first, last = self._database.extract_statements(query) or [None]
+        statements = self._database.extract_statements(query)
+        if not statements:
+            raise QueryError("there is no query")
+        if any(map(_changes_extensions, statements)):
+            raise QueryError(NO_EXTENSIONS)
+        *first, last = statements
         for each in first:
             self._database.execute(each)
-        if last is None:
-            raise QueryError("there is no query")
         try:
             return self._database.sql(last, params=parameters)
         except (duckdb.BinderException, duckdb.CatalogException):
@@ -440,6 +461,23 @@ def _open_database(folder: str, memory_limit: str, external_access: bool) -> Any
         database.execute("set enable_external_access = false")
         database.execute("set lock_configuration = true")
     return database
+
+
+def _kind_of(statement: Any) -> Any:
+    """Return the type of a statement; None if the Python package lacks it."""
+    try:
+        return statement.type
+    except ValueError:
+        return None
+
+
+def _changes_extensions(statement: Any) -> bool:
+    """Whether a statement concerns extensions or their settings."""
+    kind = _kind_of(statement)
+    if kind is duckdb.StatementType.LOAD:
+        return True
+    may_change = kind in (duckdb.StatementType.SET, duckdb.StatementType.PRAGMA, None)
+    return may_change and _ABOUT_EXTENSIONS.search(statement.query) is not None
 
 
 def _in_quotes(name: str) -> str:

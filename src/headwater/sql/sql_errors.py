@@ -17,6 +17,11 @@ from headwater.common.exceptions import HeadwaterError
 
 _JSON: Final = re.compile(r"^[\w ]+ Error: (\{.*\})\s*$", re.DOTALL)
 _NO_COLUMN: Final = re.compile(r'column (?:named )?"([^"]+)"', re.IGNORECASE)
+# DuckDB's messages about a missing extension, which advise to install it.
+_NEEDS_EXTENSION: Final = re.compile(
+    r"""requires the extension (\w+)|exists in the (\w+) extension|[Ee]xtension "(?:[^"]*/)?(\w+)"""
+)
+NO_EXTENSIONS: Final = "extensions of DuckDB can be neither installed nor loaded"
 _CANDIDATES: Final = re.compile(r"Candidate bindings: :? ?(.*)")
 
 
@@ -53,8 +58,8 @@ def read_problem(text: str) -> Problem:
     except ValueError:
         details = {}
     if "exception_message" not in details:
-        return Problem(message=text.strip())
-    message = str(details["exception_message"])
+        return Problem(message=_without_advice(text.strip()))
+    message = _without_advice(str(details["exception_message"]))
     position, length = _location(details)
     first, _, rest = message.partition("\n")
     kind = str(details.get("type", ""))
@@ -76,6 +81,14 @@ def read_problem(text: str) -> Problem:
         column=column,
         candidates=tuple(each.strip().strip('"') for each in candidates.split(",") if each.strip()),
     )
+
+
+def _without_advice(message: str) -> str:
+    found = _NEEDS_EXTENSION.search(message)
+    if found is None:
+        return message
+    name = next(each for each in found.groups() if each)
+    return f"this needs DuckDB's extension {name}; {NO_EXTENSIONS}"
 
 
 def _location(details: dict[str, Any]) -> tuple[int | None, int]:

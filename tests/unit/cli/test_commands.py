@@ -147,3 +147,17 @@ def test_other_values_and_errors_are_typers(words: list[str], output: str) -> No
     result = CliRunner().invoke(converter(), words)
     assert output in result.output
     assert result.exit_code == (0 if output == "1.5" else 2)
+
+
+def test_help_joins_lines_and_shows_placeholders_instead_of_types() -> None:
+    shown = CliRunner().invoke(app, ["produce", "--help"], env={"COLUMNS": "100"}).stdout
+    words = " ".join(shown.split())
+    assert "produce [OPTIONS] TOPIC [FILE...]" in words
+    assert "Keys are encoded if --key-format or --key-schema is given." in words
+    assert "HOST:PORT,..." in words
+    assert not [each for each in words.split() if each.startswith("<")]
+
+
+def test_help_shows_brackets_of_examples() -> None:
+    shown = CliRunner().invoke(app, ["storage", "format", "--help"], env={"COLUMNS": "200"}).stdout
+    assert "SCRAM-SHA-256=[name=alice,password=alice-secret]" in " ".join(shown.split())

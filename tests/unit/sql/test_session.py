@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,6 +117,59 @@ def test_only_columns_of_the_query_are_decoded(session: SqlSession, orders: Rows
     (scan,) = result.scans
     assert scan.columns == ("grams",)
     assert scan.predicate == '(kind == "green")'
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "copy (select 1) to '{file}'",
+        "create table copied as select 1",
+        "select 1; select 2",
+        "set memory_limit = '2GB'",
+    ],
+)
+def test_explain_runs_nothing_but_a_query(
+    session: SqlSession, statement: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "copied.csv"
+    with pytest.raises(QueryError, match="only a single query can be explained"):
+        session.explain(statement.format(file=file))
+    assert not file.exists()
+    assert "copied" not in str(session.sql("select table_name from duckdb_tables()").rows())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "install httpfs",
+        "load parquet",
+        "update extensions",
+        "set autoinstall_known_extensions = true",
+        "select 1; set global extension_directory = '.'",
+    ],
+)
+def test_statements_about_extensions_are_rejected(session: SqlSession, statement: str) -> None:
+    with pytest.raises(QueryError, match=r"^extensions of DuckDB can be neither installed nor"):
+        session.sql(statement)
+
+
+@pytest.mark.parametrize(
+    ("query", "extension"),
+    [
+        ("select * from 'https://127.0.0.1/orders.csv'", "httpfs"),
+        ("attach 'orders.sqlite' (type sqlite)", "sqlite_scanner"),
+        ("select * from sqlite_scan('a', 'b')", "sqlite_scanner"),
+    ],
+)
+def test_a_query_that_needs_an_extension_is_not_advised_to_install_it(
+    session: SqlSession, query: str, extension: str
+) -> None:
+    with pytest.raises(QueryError) as caught:
+        session.sql(query).rows()
+    assert str(caught.value).splitlines()[0] == (
+        f"this needs DuckDB's extension {extension}; "
+        "extensions of DuckDB can be neither installed nor loaded"
+    )
 
 
 def test_explain_reads_no_records(session: SqlSession) -> None:

@@ -39,7 +39,7 @@ def start(
     base_port: Annotated[
         int,
         typer.Option(
-            metavar="P", help="Port of the first broker; the others use the following ports."
+            metavar="PORT", help="Port of the first broker; the others use the following ports."
         ),
     ] = 9092,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -51,7 +51,9 @@ def start(
     ] = False,
     zookeeper_connect: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Use this ZooKeeper instead of a KRaft quorum."),
+        typer.Option(
+            metavar="HOST:PORT,...[/CHROOT]", help="Use this ZooKeeper instead of a KRaft quorum."
+        ),
     ] = None,
     first_id: Annotated[int, typer.Option(metavar="N", help="Node id of the first broker.")] = 0,
     option: Annotated[

@@ -30,8 +30,8 @@ def migrate_to_kraft(
         typer.Option(
             "--initial-controllers",
             "-I",
-            help="First voters, the same for all nodes: id@host:port:directoryId,...; not with "
-            "controller.quorum.voters.",
+            help="First voters, the same for all nodes, each as ID@HOST:PORT:DIRECTORY_ID. Not "
+            "with controller.quorum.voters.",
         ),
     ] = None,
     dry_run: Annotated[

@@ -91,7 +91,7 @@ def format_directories(
         typer.Option(
             "--initial-controllers",
             "-I",
-            help="First voters, the same for all nodes: id@host:port:directoryId,...",
+            help="First voters, the same for all nodes, each as ID@HOST:PORT:DIRECTORY_ID.",
         ),
     ] = None,
     feature: Annotated[
@@ -107,7 +107,9 @@ def format_directories(
         typer.Option(
             "--add-scram",
             "-S",
-            help="Credential, for example SCRAM-SHA-256=[name=alice,password=alice-secret].",
+            # The backslash keeps rich from reading the bracket as markup.
+            help="Credential of a first user, for example "
+            "'SCRAM-SHA-256=\\[name=alice,password=alice-secret]'; repeatable.",
         ),
     ] = None,
     ignore_formatted: Annotated[

@@ -21,11 +21,12 @@ def zookeeper(
         Path, typer.Option("--dir", metavar="DIR", help="Data directory of the servers.")
     ] = Path("./zookeeper"),
     port: Annotated[
-        int, typer.Option(metavar="P", help="Client port; 0 chooses a free port.")
+        int, typer.Option(metavar="PORT", help="Client port; 0 chooses a free port.")
     ] = 2181,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     ensemble: Annotated[
-        int, typer.Option(metavar="N", min=1, max=9, help="Number of servers, on ports from P up.")
+        int,
+        typer.Option(metavar="N", min=1, max=9, help="Number of servers, on ports from --port up."),
     ] = 1,
     tick_time: Annotated[
         int,

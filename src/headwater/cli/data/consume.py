@@ -81,7 +81,11 @@ def consume(
     ] = None,
     partition: Annotated[
         list[int] | None,
-        typer.Option("--partition", "-p", help="Consume only this partition; repeatable."),
+        typer.Option(
+            "--partition",
+            "-p",
+            help="Consume only this partition; repeatable. Default: all partitions.",
+        ),
     ] = None,
     group: Annotated[
         str | None,
@@ -94,15 +98,22 @@ def consume(
         ),
     ] = None,
     max_records: Annotated[
-        int | None, typer.Option("--max", "-n", min=1, help="Exit after this many records.")
+        int | None,
+        typer.Option("--max", "-n", min=1, help="Exit after this many records. Default: no limit."),
     ] = None,
     exit_at_end: Annotated[
         bool,
-        typer.Option("--exit", "-e", help="Exit at the end offsets at the time of the start."),
+        typer.Option(
+            "--exit",
+            "-e",
+            help="Exit after the records that the topic had when the command started.",
+        ),
     ] = False,
     timeout: Annotated[
         float | None,
-        typer.Option(min=0, help="Exit if no record arrives for this many seconds."),
+        typer.Option(
+            min=0, help="Exit if no record arrives for this many seconds. Default: wait forever."
+        ),
     ] = None,
     null_marker: Annotated[str, typer.Option(help="Text to print for null.")] = "",
     fmt: Annotated[

@@ -28,7 +28,7 @@ def records() -> None:
 def delete(
     partitions: Annotated[
         list[str],
-        typer.Argument(help="Partitions, topic:partition, such as tea:0.", show_default=False),
+        typer.Argument(help="Partitions, such as tea:0.", show_default=False),
     ],
     before: Annotated[
         int, typer.Option(help="New log start offset; -1 deletes up to the high watermark.")

@@ -39,15 +39,17 @@ def sql(
     query: Annotated[
         str | None,
         typer.Argument(
-            help='A query, such as "select count(*) from orders". Without one: from standard '
-            "input, or a shell.",
+            help='A query, such as "select count(*) from orders". Default: read from standard '
+            "input, or open a shell if that is a terminal.",
             show_default=False,
         ),
     ] = None,
     output_format: Annotated[
         OutputFormat | None,
         typer.Option(
-            "--format", help="Output format. Default: that of the --output file, or table."
+            "--format",
+            help="Output format: table, csv, json, parquet or arrow. Default: by the name of the "
+            "--output file; table without --output.",
         ),
     ] = None,
     output: Annotated[
@@ -58,52 +60,64 @@ def sql(
         int, typer.Option(min=0, help="Print at most this many rows as a table; 0: all.")
     ] = ROWS_MAX,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Print what would be read, and DuckDB's plan.")
+        bool,
+        typer.Option(
+            "--explain",
+            help="Print which offsets and columns the query would read, and DuckDB's plan; do not "
+            "run it.",
+        ),
     ] = False,
     follow: Annotated[
         bool,
         typer.Option(
             "--follow",
-            help="Run the query over what arrives in the first topic that it names, until Ctrl-C.",
+            help="Run the query about once a second on the records that have arrived in the "
+            "first topic that it names, until Ctrl-C.",
         ),
     ] = False,
     statistics: Annotated[
-        bool, typer.Option("--stats", help="Print what was read, to standard error.")
+        bool,
+        typer.Option(
+            "--stats", help="Print on standard error how many bytes and records were read."
+        ),
     ] = False,
     registry: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", envvar="HEADWATER_REGISTRY", help="URL of the schema registry."
+            metavar="URL",
+            envvar="HEADWATER_REGISTRY",
+            help="Schema registry; default: schema.registry.url of --command-config, or none.",
         ),
     ] = None,
     value_format: Annotated[
         list[str] | None,
         typer.Option(
             metavar="[TOPIC=]FORMAT",
-            help="Format of values: auto, avro, protobuf, json-schema, json, text or bytes; "
-            "repeatable.",
+            help="Format of values, of all topics or of one: auto, avro, protobuf, json-schema, "
+            "json, text or bytes; repeatable. Default: auto.",
         ),
     ] = None,
     key_format: Annotated[
         list[str] | None,
-        typer.Option(metavar="[TOPIC=]FORMAT", help="Format of keys; repeatable."),
+        typer.Option(metavar="[TOPIC=]FORMAT", help="Format of keys, as for --value-format."),
     ] = None,
     max_lateness: Annotated[
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="Records are at most so late, such as 5m: an upper bound of _timestamp then ends "
-            "reading in topics with CreateTime, too.",
+            help="How much older a timestamp may be than one before it, such as 5m. An upper bound "
+            "on _timestamp then ends reading in topics with CreateTime, too. Default: unlimited.",
         ),
     ] = None,
     memory_limit: Annotated[
-        str, typer.Option(help="Memory of DuckDB; beyond it, data goes to temporary files.")
+        str,
+        typer.Option(help="Maximum memory of DuckDB; what does not fit goes to temporary files."),
     ] = "1GB",
     external_access: Annotated[
         bool,
         typer.Option(
             "--external-access/--no-external-access",
-            help="Whether queries may read and write files.",
+            help="Allow or forbid queries to read and write files.",
         ),
     ] = True,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,

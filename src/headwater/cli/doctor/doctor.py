@@ -24,7 +24,8 @@ def doctor(
         list[Path] | None,
         typer.Option(
             "--data",
-            help="Log directory on this machine, existing or planned; repeatable.",
+            help="Log directory on this machine, existing or planned; repeatable. Default: check "
+            "the machine without log directories.",
             show_default=False,
         ),
     ] = None,
@@ -33,7 +34,7 @@ def doctor(
         typer.Option(
             "--bootstrap",
             "-b",
-            help="Check the cluster of these brokers (host:port, comma-separated).",
+            help="Check the cluster of these brokers. Default: check no cluster.",
             show_default=False,
         ),
     ] = None,

@@ -117,9 +117,9 @@ def _clock(facts: MachineFacts) -> Iterator[Diagnosis]:
             check="clock",
             severity=Severity.WARNING,
             subjects=("system clock",),
-            problem="the clock is not synchronized",
+            problem="according to the kernel, no NTP client synchronizes the clock",
             why="Retention, LogAppendTime and lag in time compare clocks of several machines.",
-            fix="timedatectl set-ntp true",
+            fix="start an NTP client, such as chronyd; with systemd: timedatectl set-ntp true",
         )
 
 

@@ -62,6 +62,7 @@ Topics = Annotated[
     typer.Option(
         "--topic",
         "-t",
+        metavar="TOPIC[:PARTITION,...]",
         help="Topic, or some of its partitions such as tea:0,2; repeatable.",
         autocompletion=topic_names,
     ),

@@ -99,7 +99,7 @@ def describe(
 def producers(
     partitions: Annotated[
         list[str],
-        typer.Argument(help="Partitions, topic:partition, such as tea:0.", show_default=False),
+        typer.Argument(help="Partitions, such as tea:0.", show_default=False),
     ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,

@@ -54,7 +54,9 @@ Every = Annotated[
     str | None,
     typer.Option(help="Keep running with this trigger interval, such as '10 seconds'."),
 ]
-Format = Annotated[ValueKind, typer.Option("--format", help="Format of record values.")]
+Format = Annotated[
+    ValueKind, typer.Option("--format", help="Format of record values: json or avro.")
+]
 Registry = Annotated[
     str | None,
     typer.Option(

@@ -75,6 +75,7 @@ def run(
     to: Annotated[
         str | None,
         typer.Option(
+            metavar="TIME|OFFSETS",
             help="End of the range, exclusive: a time or offsets; default: now.",
             show_default=False,
         ),
@@ -82,7 +83,9 @@ def run(
     output: Annotated[
         str | None,
         typer.Option(
-            help="Folder for the files that a run with --from writes.", show_default=False
+            metavar="DIR",
+            help="Directory for the files that a run with --from writes.",
+            show_default=False,
         ),
     ] = None,
     master: Master = None,

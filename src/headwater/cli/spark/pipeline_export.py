@@ -19,7 +19,11 @@ def export(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="Directory to write to; default: NAME-sdp.", show_default=False
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="Directory to write to; default: NAME-sdp.",
+            show_default=False,
         ),
     ] = None,
     as_json: AsJson = False,

@@ -29,7 +29,7 @@ Brokers = Annotated[
         "--bootstrap",
         "-b",
         envvar="HEADWATER_BOOTSTRAP",
-        help="Brokers to use instead of those in the file (host:port).",
+        help="Brokers to use instead of those in the file.",
         show_default=False,
     ),
 ]
@@ -47,7 +47,8 @@ Cluster = Annotated[
     typer.Option(
         "--bootstrap",
         "-b",
-        help="Read published runs from these brokers (host:port) instead of this machine's files.",
+        help="Read the runs that are published to this cluster. Default: those in the files of "
+        "this machine.",
         show_default=False,
     ),
 ]

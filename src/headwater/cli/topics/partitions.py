@@ -33,7 +33,7 @@ _POLL_INTERVAL_S: Final = 0.5
 
 Places = Annotated[
     list[str] | None,
-    typer.Argument(help="Partitions, topic:partition, such as tea:0.", show_default=False),
+    typer.Argument(help="Partitions, such as tea:0.", show_default=False),
 ]
 PlanFile = Annotated[Path, typer.Argument(help="Reassignment plan (JSON).", show_default=False)]
 
@@ -46,7 +46,7 @@ def plan(
     ],
     brokers: Annotated[
         str | None,
-        typer.Option(help="Comma-separated ids of the brokers to use; default: all brokers."),
+        typer.Option(help="Ids of the brokers to use, such as 1,2,3; default: all brokers."),
     ] = None,
     current: Annotated[
         bool,
@@ -82,7 +82,10 @@ def plan(
 def reassign(
     partitions: Places = None,
     to: Annotated[
-        str | None, typer.Option(help="Comma-separated ids of the new replicas, such as 1,2,3.")
+        str | None,
+        typer.Option(
+            metavar="ID,...", help="Ids of the brokers with the new replicas, such as 1,2,3."
+        ),
     ] = None,
     file: Annotated[
         Path | None,
@@ -193,7 +196,7 @@ def moving(
 def log_dirs(
     partitions: Annotated[
         list[str] | None,
-        typer.Argument(help="Partitions, topic:partition; default: all.", show_default=False),
+        typer.Argument(help="Partitions, such as tea:0; default: all.", show_default=False),
     ] = None,
     broker: Annotated[int | None, typer.Option(help="Only the broker with this id.")] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -228,10 +231,12 @@ def log_dirs(
 def move_log_dir(
     partitions: Annotated[
         list[str],
-        typer.Argument(help="Partitions, topic:partition, such as tea:0.", show_default=False),
+        typer.Argument(help="Partitions, such as tea:0.", show_default=False),
     ],
-    to: Annotated[str, typer.Option(help="Target directory, as in log.dirs of the broker.")],
-    broker: Annotated[int, typer.Option(help="Broker id.")] = 0,
+    to: Annotated[
+        str, typer.Option(metavar="DIR", help="Target directory, as in log.dirs of the broker.")
+    ],
+    broker: Annotated[int, typer.Option(help="Id of the broker.")] = 0,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,

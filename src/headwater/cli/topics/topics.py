@@ -37,12 +37,21 @@ def _some_names(names: list[str]) -> list[str]:
 Names = Annotated[
     list[str],
     typer.Argument(
-        help="Topic names.", show_default=False, callback=_some_names, autocompletion=topic_names
+        metavar="TOPIC",
+        help="Topic names.",
+        show_default=False,
+        callback=_some_names,
+        autocompletion=topic_names,
     ),
 ]
 Configs = Annotated[
     list[str] | None,
-    typer.Option("--config", "-c", help="Topic config, name=value; repeatable."),
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="NAME=VALUE",
+        help="Topic config, such as retention.ms=3600000; repeatable.",
+    ),
 ]
 
 
@@ -179,6 +188,7 @@ def describe(
     names: Annotated[
         list[str] | None,
         typer.Argument(
+            metavar="TOPIC",
             help="Topic names; default: all topics.",
             show_default=False,
             autocompletion=topic_names,
@@ -228,7 +238,10 @@ def is_wanted(each: "PartitionView", *, under_replicated: bool, unavailable: boo
 @app.command()
 def alter(
     name: Annotated[
-        str, typer.Argument(help="Topic name.", show_default=False, autocompletion=topic_names)
+        str,
+        typer.Argument(
+            metavar="TOPIC", help="Topic name.", show_default=False, autocompletion=topic_names
+        ),
     ],
     partitions: Annotated[
         int | None,

@@ -62,7 +62,9 @@ def start(
     ] = None,
     log_format: Annotated[
         Literal["text", "json"],
-        typer.Option(help="Format of the log on standard error, which has a line per change."),
+        typer.Option(
+            help="Format of the log on standard error, text or json. The log has a line per change."
+        ),
     ] = "text",
 ) -> None:
     """Run the web console until SIGTERM or Ctrl-C."""

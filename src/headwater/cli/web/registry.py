@@ -60,7 +60,7 @@ Brokers = Annotated[
         "--bootstrap",
         "-b",
         envvar="HEADWATER_BOOTSTRAP",
-        help=f"Comma-separated list of brokers (host:port); default: {DEFAULT_BOOTSTRAP}.",
+        help=f"One or more brokers of the cluster; default: {DEFAULT_BOOTSTRAP}.",
         show_default=False,
     ),
 ]
@@ -68,7 +68,10 @@ Subject = Annotated[str, typer.Argument(help="Subject.", show_default=False)]
 SchemaFile = Annotated[
     Path, typer.Argument(help="Schema file; - for standard input.", show_default=False)
 ]
-Type = Annotated[SchemaTypeName, typer.Option("--type", case_sensitive=False, help="Schema type.")]
+Type = Annotated[
+    SchemaTypeName,
+    typer.Option("--type", case_sensitive=False, help="Schema type: avro, json or protobuf."),
+]
 References = Annotated[
     list[str] | None,
     typer.Option(

@@ -41,7 +41,8 @@ def start(
     host: Hosts = None,
     command_config: CommandConfig = None,
     log_format: Annotated[
-        Literal["text", "json"], typer.Option(help="Format of the log on standard error.")
+        Literal["text", "json"],
+        typer.Option(help="Format of the log on standard error: text or json."),
     ] = "text",
 ) -> None:
     """Run the REST API until SIGTERM or Ctrl-C.
