@@ -108,6 +108,12 @@ COMMANDS: Final = {
         ),
         ("registry", "web.registry:app", "Run a schema registry and manage schemas.", _WEB),
         ("console", "web.console:app", "Web console for a cluster.", _WEB),
+        (
+            "gateway",
+            "web.gateway:app",
+            "Schema registry, REST API and console in one process.",
+            _WEB,
+        ),
         ("rest", "web.rest:app", "REST API over Kafka, as Confluent's REST Proxy.", _WEB),
     )
 }
