@@ -125,7 +125,7 @@ test-lowest: $(VENV)/.dev
 	$(VENV)/lowest/bin/pytest -n 2 --dist loadgroup -m "not slow and not peers and not browser and not lake"
 
 SPARK_VERSIONS ?= 4.2 4.3
-SPARK_TESTS ?= tests/spark tests/unit/spark tests/unit/pipelines tests/unit/cli/spark
+SPARK_TESTS ?= tests/spark tests/unit/spark tests/unit/pipelines tests/unit/cli/spark tests/unit/cli/quickstart
 
 test-spark: $(SPARK_VERSIONS:%=test-spark-%)
 

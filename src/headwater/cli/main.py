@@ -4,6 +4,7 @@
 runs, and imports what it needs inside its functions.
 """
 
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -17,10 +18,17 @@ _GROUPS: Final = "Groups and transactions"
 _SECURITY: Final = "Security"
 _PIPELINES: Final = "Pipelines on Spark"
 _WEB: Final = "HTTP servers"
+_FIRST: Final = "First steps"
 
 COMMANDS: Final = {
     name: LazyCommand(f"headwater.cli.{target}", summary, panel)
     for name, target, summary, panel in (
+        (
+            "quickstart",
+            "quickstart.quickstart:quickstart",
+            "Take a tour: broker, topic, records, console and pipeline.",
+            _FIRST,
+        ),
         (
             "start",
             "broker.start_command:start",
@@ -100,6 +108,12 @@ COMMANDS: Final = {
         ),
         ("registry", "web.registry:app", "Run a schema registry and manage schemas.", _WEB),
         ("console", "web.console:app", "Web console for a cluster.", _WEB),
+        (
+            "gateway",
+            "web.gateway:app",
+            "Schema registry, REST API and console in one process.",
+            _WEB,
+        ),
         ("rest", "web.rest:app", "REST API over Kafka, as Confluent's REST Proxy.", _WEB),
     )
 }
@@ -113,7 +127,7 @@ class HeadwaterCommands(LazyGroup):
 
 app = typer.Typer(
     cls=HeadwaterCommands,
-    no_args_is_help=True,
+    invoke_without_command=True,
     help="Kafka, implemented in Python.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -125,11 +139,34 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+_ORIENTATION: Final = """\
+Headwater {version}: Kafka, implemented in Python. Brokers that Kafka's clients and tools use,
+pipelines on Spark, a schema registry, a REST API and a web console.
+
+Begin with:
+  headwater quickstart      a tour: broker, topic, records, console, pipeline
+  headwater start           a broker on 127.0.0.1:9092, data in ./data
+  headwater console start   look at the cluster in a browser
+
+  headwater --help          all commands; headwater COMMAND --help explains one
+  {docs}"""
+
+
+@app.callback(invoke_without_command=True)
 def main(
+    context: typer.Context,
     _version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Kafka, implemented in Python."""
+    if context.invoked_subcommand is None:
+        typer.echo(_ORIENTATION.format(version=headwater.__version__, docs=_documentation()))
+
+
+def _documentation() -> str:
+    """Say where the documentation is: wheels do not contain it."""
+    page = Path(headwater.__file__).parents[2] / "docs" / "index.md"
+    place = str(page) if page.is_file() else "docs/index.md in Headwater's repository"
+    return f"documentation             {place}"

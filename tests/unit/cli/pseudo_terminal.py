@@ -30,14 +30,15 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 class Terminal:
-    """A command on a pseudo terminal."""
+    """A command on a pseudo terminal, for a broker if one is given."""
 
-    def __init__(self, broker: EmbeddedBroker, *words: str) -> None:
+    def __init__(self, broker: EmbeddedBroker | None, *words: str) -> None:
+        given = () if broker is None else ("-b", broker.bootstrap_servers)
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, NARROW, 0, 0))
         self.screen = ""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "headwater", *words, "-b", broker.bootstrap_servers],
+            [sys.executable, "-m", "headwater", *words, *given],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -60,6 +61,10 @@ class Terminal:
 
     def presses_ctrl_c(self) -> None:
         self._process.send_signal(signal.SIGINT)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def ends(self) -> int:
         """The exit code, after all output has been read."""

@@ -19,7 +19,11 @@ from headwater.cli.terminal import (
 from headwater.cli.web.http_options import Hosts, HttpConfigFile, Listen, http_address_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
     from headwater.console.console_process import ConsoleOptions
+    from headwater.http_server.http_settings import HttpAddress
 
 CANNOT_START: Final = 2
 DEFAULT_LISTEN: Final = "127.0.0.1:8080"
@@ -75,31 +79,51 @@ def start(
     # Start and stop are announced on standard output.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     try:
-        from headwater.client.serialization.schema_registry_settings import URL
-        from headwater.client.settings import shared_settings
-        from headwater.console.console_process import ConsoleOptions
-
-        for_registry = registry_settings(command_config)
-        options = ConsoleOptions(
-            bootstrap=bootstrap,
-            http_address=http_address_of(
-                settings_in(config), listen, DEFAULT_LISTEN, hosts=host or ()
-            ),
-            registry_url=registry or for_registry.get(URL),
-            registry_settings=for_registry,
-            metrics=tuple(metrics or ()),
+        options = console_options(
+            http_address_of(settings_in(config), listen, DEFAULT_LISTEN, hosts=host or ()),
+            bootstrap,
+            registry,
+            metrics or (),
+            command_config,
+            pairs(option or [], "--option"),
             allows_changes=changes,
-            client_settings={
-                # Leave out settings of producers only.
-                **shared_settings(client_settings(bootstrap, command_config)),
-                **pairs(option or [], "--option"),
-            },
         )
         asyncio.run(_run(options))
     except ImportError as error:
         _exit_with(f"{error.name} is not installed: pip install 'headwater[web]'")
     except HeadwaterError as error:
         _exit_with(str(error))
+
+
+def console_options(
+    address: "HttpAddress",
+    bootstrap: str,
+    registry: str | None,
+    metrics: "Sequence[str]",
+    command_config: "Path | None",
+    settings: "Mapping[str, str]",
+    *,
+    allows_changes: bool | None,
+) -> "ConsoleOptions":
+    """Options of the console; `settings` are client settings of the command line."""
+    from headwater.client.serialization.schema_registry_settings import URL
+    from headwater.client.settings import shared_settings
+    from headwater.console.console_process import ConsoleOptions
+
+    for_registry = registry_settings(command_config)
+    return ConsoleOptions(
+        bootstrap=bootstrap,
+        http_address=address,
+        registry_url=registry or for_registry.get(URL),
+        registry_settings=for_registry,
+        metrics=tuple(metrics),
+        allows_changes=allows_changes,
+        client_settings={
+            # Leave out settings of producers only.
+            **shared_settings(client_settings(bootstrap, command_config)),
+            **settings,
+        },
+    )
 
 
 async def _run(options: "ConsoleOptions") -> None:

@@ -1,6 +1,6 @@
 """Options of the commands that serve HTTP: listen address, TLS and users."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,13 +42,26 @@ def http_address_of(
     hosts: Collection[str] = (),
 ) -> "HttpAddress":
     """Parse the listen address and its settings; `InvalidSetting` if they are invalid."""
+    return http_addresses_of(settings, [(listen, default)], others_known=others_known, hosts=hosts)[
+        0
+    ]
+
+
+def http_addresses_of(
+    settings: Mapping[str, str],
+    listens: Sequence[tuple[str | None, str]],
+    *,
+    others_known: Collection[str] = (),
+    hosts: Collection[str] = (),
+) -> "list[HttpAddress]":
+    """Parse several addresses with the same settings, each given or a default."""
     from headwater.http_server.http_settings import HttpAddress, read_http_settings
 
     chosen, others = read_http_settings(settings)
-    door = HttpAddress.of(chosen, listen, default, hosts)
+    addresses = [HttpAddress.of(chosen, listen, default, hosts) for listen, default in listens]
     for name in others:
         if name not in others_known:
             typer.echo(f"headwater: setting {name} is ignored: it is not known here", err=True)
-    if door.users is not None and door.context is None:
+    if any(each.users is not None and each.context is None for each in addresses):
         typer.echo("headwater: passwords are sent unencrypted; listen on https://", err=True)
-    return door
+    return addresses

@@ -103,8 +103,8 @@ def start(
 
     try:
         given = settings_in(config)
-        client = _client(given, bootstrap, command_config)
-        known = [name for name in given if name.removeprefix(_KAFKASTORE) in client]
+        client = kafkastore_settings(given, bootstrap, command_config)
+        known = known_kafkastore(given, client)
         door = http_address_of(given, listen, DEFAULT_LISTEN, others_known=known, hosts=host or ())
         asyncio.run(_run(client, door, timeout))
     except ImportError as error:
@@ -113,7 +113,12 @@ def start(
         _exit_with(str(error))
 
 
-def _client(
+def known_kafkastore(given: Mapping[str, str], client: Mapping[str, object]) -> list[str]:
+    """The names in a file that became settings of the registry's Kafka clients."""
+    return [name for name in given if name.removeprefix(_KAFKASTORE) in client]
+
+
+def kafkastore_settings(
     given: Mapping[str, str], bootstrap: str | None, command_config: Path | None
 ) -> dict[str, object]:
     """Settings of the registry's Kafka clients."""
@@ -132,21 +137,27 @@ def _client(
     return shared_settings({**stored, **client_settings(chosen, command_config)})
 
 
-async def _run(client: Mapping[str, object], door: "HttpAddress", timeout_s: float) -> None:
+async def expect_broker(client: Mapping[str, object]) -> None:
+    """Fail quickly if no broker answers."""
     from headwater.client.aio import Admin
     from headwater.client.errors import KafkaError, KafkaTimeout
     from headwater.client.network.retries import last_kafka_error
+
+    async with Admin({"client.id": "headwater-cli", **client}) as admin:
+        try:
+            await admin.describe_cluster(timeout=5.0)
+        except KafkaTimeout as error:
+            raise KafkaError(f"no broker answers: {last_kafka_error(error) or error}") from error
+
+
+async def _run(client: Mapping[str, object], door: "HttpAddress", timeout_s: float) -> None:
     from headwater.registry.registry_process import serve
 
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, ended.set)
-    async with Admin({"client.id": "headwater-cli", **client}) as admin:
-        try:
-            await admin.describe_cluster(timeout=5.0)
-        except KafkaTimeout as error:
-            raise KafkaError(f"no broker answers: {last_kafka_error(error) or error}") from error
+    await expect_broker(client)
     bootstrap = str(client["bootstrap.servers"])
 
     def announce(url: str) -> None:

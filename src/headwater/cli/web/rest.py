@@ -19,6 +19,9 @@ from headwater.cli.web.http_options import Hosts, HttpConfigFile, Listen, http_a
 from headwater.cli.web.registry import Brokers
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headwater.http_server.http_settings import HttpAddress
     from headwater.rest.rest_process import RestOptions
 
 CANNOT_START: Final = 2
@@ -57,7 +60,13 @@ def start(
     # Start and stop are announced on standard output.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     try:
-        options = _options(bootstrap, listen, config, registry, host or [], command_config)
+        from headwater.rest.rest_settings import known_names
+
+        given = settings_in(config)
+        address = http_address_of(
+            given, listen, DEFAULT_LISTEN, others_known=known_names(given), hosts=host or ()
+        )
+        options = rest_options(given, address, bootstrap, registry, command_config)
         asyncio.run(_run(options))
     except ImportError as error:
         _complain(f"{error.name} is not installed: pip install 'headwater[web]'")
@@ -65,31 +74,28 @@ def start(
         _complain(str(error))
 
 
-def _options(
+def rest_options(
+    given: "Mapping[str, str]",
+    address: "HttpAddress",
     bootstrap: str | None,
-    listen: str | None,
-    config: Path | None,
     registry: str | None,
-    hosts: list[str],
     command_config: Path | None,
 ) -> "RestOptions":
+    """Options of the REST API from the settings of a file and the command line."""
     from headwater.client.serialization.schema_registry_settings import URL
     from headwater.client.serialization.schema_registry_settings import (
         registry_settings as registry_part,
     )
     from headwater.client.settings import shared_settings
     from headwater.rest.rest_process import RestOptions
-    from headwater.rest.rest_settings import bootstrap_of, known_names, read_rest_settings
+    from headwater.rest.rest_settings import bootstrap_of, read_rest_settings
 
-    given = settings_in(config)
     in_file = {name: value for name, value in given.items() if name.startswith("schema.registry.")}
     for_registry = {**registry_part(in_file), **registry_settings(command_config)}
     chosen = bootstrap or bootstrap_of(given) or DEFAULT_BOOTSTRAP
     return RestOptions(
         bootstrap=chosen,
-        http_address=http_address_of(
-            given, listen, DEFAULT_LISTEN, others_known=known_names(given), hosts=hosts
-        ),
+        http_address=address,
         settings=read_rest_settings(given),
         client_settings=shared_settings(client_settings(chosen, command_config)),
         prefixed_settings=given,
