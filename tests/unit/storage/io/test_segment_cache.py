@@ -358,17 +358,17 @@ def run_with_faults(seed: int) -> int:
         scene.begin()
 
     def disturb() -> None:
-        rng.choice(
-            [
-                scene.fast.fail_next_sync,
-                scene.fast.fail_next_write,
-                scene.fast.fail_next_read,
-                partial(scene.fast.fill, rng.randrange(20) * PAGE),
-                scene.fast.make_room,
-                scene.fast.make_room,
-                partial(scene.fast.crash_at_step, scene.fast.step_count + rng.randrange(1, 9)),
-            ]
-        )()
+        step = scene.fast.step_count + rng.randrange(1, 9)
+        faults: list[Callable[[], None]] = [
+            scene.fast.fail_next_sync,
+            scene.fast.fail_next_write,
+            scene.fast.fail_next_read,
+            partial(scene.fast.fill, rng.randrange(20) * PAGE),
+            scene.fast.make_room,
+            scene.fast.make_room,
+            partial(scene.fast.crash_at_step, step),
+        ]
+        rng.choice(faults)()
 
     for _ in range(600):
         action = rng.choices(
