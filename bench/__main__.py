@@ -48,12 +48,16 @@ BENCHMARKS: dict[str, Benchmark] = {
     "hostile": Benchmark("An honest client beside hostile ones", ("bench.hostile_clients",)),
     "zero-copy": Benchmark("Ways to send a file", ("bench.zero_copy",)),
     "compaction": Benchmark("Compaction", ("bench.compaction",)),
-    "cold": Benchmark("A lagging consumer", ("bench.cold_reads", "bench.throttled_cold_reads")),
+    "cold": Benchmark(
+        "A lagging consumer",
+        ("bench.cold_reads", "bench.throttled_cold_reads", "bench.cached_cold_reads"),
+    ),
+    "cache": Benchmark("Lagging consumers with a cache directory", ("bench.cached_cold_reads",)),
 }
 
-NAMED_ONLY = frozenset({"hostile", "produce", "spark-latency", "spark-memory"})
+NAMED_ONLY = frozenset({"cache", "hostile", "produce", "spark-latency", "spark-memory"})
 """`hostile` takes over an hour, `spark-memory` one; `produce` is a part of `peers`, `spark-latency`
-of `spark`."""
+of `spark`, `cache` of `cold`."""
 
 
 def run(names: Sequence[str], benchmarks: Mapping[str, Benchmark]) -> int:

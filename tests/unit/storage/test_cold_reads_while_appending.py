@@ -1,6 +1,7 @@
 """A returning consumer of cold data finds its position without a disk read."""
 
 from headwater.records.batch_header import Buffer, read_header
+from headwater.records.kernel import last_header
 from headwater.storage.io.file_range import FileRange
 from headwater.storage.log.sequential_read_hints import SequentialReadHints
 from headwater.storage.log.unified_log import ReadBound
@@ -27,7 +28,8 @@ def read(lab: LogLab, offset: int, max_bytes: int) -> FileRange:
 
 def delivered(lab: LogLab, found: FileRange) -> Buffer:
     content = found.read()
-    lab.log.local_log.remember_read(found, content, truncations=lab.log.local_log.truncations)
+    body = lab.log.local_log
+    body.remember_read(found, last_header(content), truncations=body.truncations)
     return content
 
 
@@ -57,7 +59,7 @@ def test_hints_are_dropped_by_truncation_and_late_ones_ignored() -> None:
     segment = lab.log.local_log.segments[0]
     assert segment._expected.find(3) is None
     lab.append(30)
-    lab.log.local_log.remember_read(found, content, truncations=before)
+    lab.log.local_log.remember_read(found, last_header(content), truncations=before)
     assert segment._expected.find(3) is None
 
 

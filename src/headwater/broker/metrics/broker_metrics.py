@@ -35,6 +35,7 @@ from headwater.replication.partition import HostedTopic, Partition
 from headwater.replication.purgatory.timer import Timer
 from headwater.replication.replica_fetcher_manager import ReplicaFetcherManager
 from headwater.storage.cleaner.log_cleaner import LogCleaner
+from headwater.storage.io.segment_cache import SegmentCache
 from headwater.storage.log.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def broker_families(watched: MetricSources) -> list[Family]:
         *_of_logs(watched.broker),
         _of_flushes(watched.flush_times),
         *_of_reads(watched.broker),
+        *_of_cache(watched.broker.ranges.cache),
         *_of_waiting(watched.broker),
         *coordinator_families(watched.broker),
         *_of_cleaner(watched.cleaner),
@@ -265,6 +267,35 @@ def _of_reads(broker: Broker) -> Iterator[Family]:
         kind="counter",
         doc="Reads from disk that were answered with the bytes of another consumer's read.",
         samples=lambda: [Sample(value=ranges.merged_count)],
+    )
+
+
+def _of_cache(cache: SegmentCache | None) -> Iterator[Family]:
+    """Metrics of headwater.cache.dir; all zero without one."""
+    yield counter(
+        "headwater_cache_hit_bytes_total",
+        "Bytes read from headwater.cache.dir instead of the log's disk.",
+        lambda: 0 if cache is None else cache.hit_bytes,
+    )
+    yield counter(
+        "headwater_cache_miss_bytes_total",
+        "Bytes that were neither in the page cache nor in headwater.cache.dir.",
+        lambda: 0 if cache is None else cache.miss_bytes,
+    )
+    yield gauge(
+        "headwater_cache_used_bytes",
+        "Bytes in headwater.cache.dir.",
+        lambda: 0 if cache is None else cache.used_bytes,
+    )
+    yield counter(
+        "headwater_cache_evictions_total",
+        "Evictions from headwater.cache.dir, each of up to 16 MiB or a 1024th of its size.",
+        lambda: 0 if cache is None else cache.eviction_count,
+    )
+    yield gauge(
+        "headwater_cache_available",
+        "Whether headwater.cache.dir is in use (0 or 1); 0 after its disk has failed.",
+        lambda: int(cache is not None and cache.is_available),
     )
 
 

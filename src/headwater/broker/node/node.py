@@ -41,6 +41,7 @@ from headwater.broker.node.authorization import (
 )
 from headwater.broker.node.background_tasks import BackgroundTasks
 from headwater.broker.node.broker import Broker
+from headwater.broker.node.cache_directory import NodeCache, cache_directory
 from headwater.broker.node.controller_access import ControllerAccess
 from headwater.broker.node.dynamic_config import DynamicConfig
 from headwater.broker.node.listeners import (
@@ -116,6 +117,7 @@ class Node(ABC):
         # Validate addresses before a directory is created and written to.
         advertised_endpoints(settings, self._endpoints)
         metrics_endpoint(settings)
+        self._cache_directory = cache_directory(settings, self._paths)
         self._tls = TlsListeners(settings, self._endpoints)
         self._logins = sasl_listeners_of(
             settings,
@@ -127,6 +129,7 @@ class Node(ABC):
         )
         self._authorizer = authorizer_of(settings)
         self._resources = ExitStack()
+        self._cache: NodeCache | None = None
         self._background_tasks: BackgroundTasks | None = None
 
     async def start(self) -> list[Endpoint]:
@@ -167,6 +170,7 @@ class Node(ABC):
             self._cleaner_executor,
             self._validation_executor,
             self._cold_read_executor,
+            *(() if self._cache is None else self._cache.executors),
             self._executor,
         ):
             executor.shutdown()
@@ -321,6 +325,15 @@ class Node(ABC):
             inter_broker_client=self._inter_broker_client_or_none(),
         )
         residency, page_cache_read = _page_cache(self._disk, self._paths[0])
+        if self._cache_directory is not None:
+            self._cache = NodeCache(
+                settings,
+                self._cache_directory,
+                disk=self._disk,
+                post=call_soon_from_threads(self._loop),
+                steady_ms=self._clock.steady_ms,
+            )
+            self._resources.callback(self._cache.close)
         self.broker = Broker(
             static=self._static,
             clock=self._clock,
@@ -340,6 +353,7 @@ class Node(ABC):
                     directory_count=len(self._paths),
                 ),
                 page_cache_read=page_cache_read,
+                cache=None if self._cache is None else self._cache.cache,
             ),
             sessions=FetchSessionCache(
                 settings.max_incremental_fetch_session_cache_slots, self._rng

@@ -275,6 +275,19 @@ class BrokerSettings:
         4,
         "Maximum number of concurrent reads that bypass the page cache, per log directory.",
     )
+    headwater_cache_dir: str | None = _setting(
+        optional(text()),
+        None,
+        "Directory on a faster disk that keeps what lagging consumers read again.",
+    )
+    headwater_cache_bytes: int = _setting(
+        long(67_108_864), 10_737_418_240, "Maximum bytes in headwater.cache.dir."
+    )
+    headwater_cache_min_reads: int = _setting(
+        integer(1, 2),
+        2,
+        "Reads of the same bytes from disk until headwater.cache.dir keeps them.",
+    )
 
     # Groups, transactions and their topics.
     offsets_topic_num_partitions: int = _setting(

@@ -137,6 +137,22 @@ def read_and_drop(descriptor: int, position: int, buffer: memoryview) -> int:
         os.close(own)
 
 
+def drop_pages(file: File, length: int, position: int) -> None:
+    """Drop the pages of a file range from the page cache."""
+    if sys.platform != "linux":
+        return
+    first, end = position // BLOCK_BYTES, -(-(position + length) // BLOCK_BYTES)
+    try:
+        os.posix_fadvise(
+            file.fileno(),
+            first * BLOCK_BYTES,
+            (end - first) * BLOCK_BYTES,
+            os.POSIX_FADV_DONTNEED,
+        )
+    except OSError as error:
+        raise _failure(file, error) from error
+
+
 def _reopen(descriptor: int, flags: int) -> int:
     return os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC | flags)
 

@@ -23,7 +23,7 @@ class ColdReadWaiter:
     """One consumer's request for a range, or for the beginning of a range."""
 
     length: int
-    deliver: Callable[[FileRange | Buffer], None]
+    deliver: Callable[[Buffer], None]
     fail: Callable[[HeadwaterError], None]
 
 

@@ -3,17 +3,20 @@
 A range that is completely in the page cache is delivered as it is, for sendfile on the event loop;
 a small one is delivered as bytes, because for the few records that a tailing consumer reads, a copy
 is cheaper than the system calls around a sendfile. Any other range is read by an executor job past
-the page cache and delivered as bytes. A partly resident range counts as cold: one missing page
-blocks the loop as surely as a hundred. Its resident pages stay where they are.
+the page cache and delivered as bytes, unless the segment cache has it. A partly resident range
+counts as cold: one missing page blocks the loop as surely as a hundred. Its resident pages stay
+where they are.
 
-Note: a delivered `FileRange` is *held*. The receiver must call `release` after the last byte is
-sent or the connection has closed. Bytes need no release. Both may be shorter than requested if the
-file was truncated or removed meanwhile: sendfile then returns zero, and the bytes are fewer.
+Note: a delivered `FileRange` or `CachedRange` is *held*. The receiver must call `release` after the
+last byte is sent or the connection has closed. Bytes need no release. Both may be shorter than
+requested if the file was truncated or removed meanwhile: sendfile then returns zero, and the bytes
+are fewer.
 """
 
 from collections.abc import Callable, Hashable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePath
 from typing import Final
 
@@ -30,6 +33,7 @@ from headwater.storage.io.disk import File
 from headwater.storage.io.executor import Executor
 from headwater.storage.io.file_range import FileRange
 from headwater.storage.io.page_cache_residency import PageCacheRead, Residency, pages_in
+from headwater.storage.io.segment_cache import CachedRange, SegmentCache
 
 SMALL_BYTES: Final = 16_384
 _CONCURRENT_RESPONSES: Final = 16
@@ -59,12 +63,14 @@ class FileRangeReader:
         *,
         limits: ColdReadLimits,
         page_cache_read: PageCacheRead | None = None,
+        cache: SegmentCache | None = None,
     ) -> None:
         self._residency = residency
         self._page_cache_read = page_cache_read
         self._executor = executor
         self._cold_read = cold_read
         self._limits = limits
+        self.cache = cache
         # By log directory, from its first cold read on.
         self.queues: dict[PurePath, ColdReadQueue] = {}
         self.hot_count = 0
@@ -106,7 +112,7 @@ class FileRangeReader:
     def read(
         self,
         range: FileRange,  # noqa: A002, Kafka's word
-        deliver: Callable[[FileRange | Buffer], None],
+        deliver: Callable[[FileRange | CachedRange | Buffer], None],
         fail: Callable[[HeadwaterError], None],
         *,
         consumer: Hashable = None,
@@ -115,7 +121,8 @@ class FileRangeReader:
         """Call `deliver` or `fail` exactly once; immediately when the range is hot.
 
         Consumers take turns. With a generation, the truncation count of the log, the read may be
-        shared with other consumers. Returns whether the range was hot.
+        shared with other consumers, and served from the segment cache. Returns whether the range
+        was hot.
         """
         if range.length <= SMALL_BYTES and (content := self._read_if_resident(range)) is not None:
             self.hot_count += 1
@@ -128,13 +135,25 @@ class FileRangeReader:
             range.file.hold()
             deliver(range)
             return True
+        waiter = ColdReadWaiter(length=range.length, deliver=deliver, fail=fail)
+        read = partial(self._queue_read, range, waiter, consumer, generation)
+        cache = self.cache
+        if generation is None or cache is None or not cache.read(range, generation, deliver, read):
+            read()
+        return False
+
+    def _queue_read(
+        self,
+        range: FileRange,  # noqa: A002, Kafka's word
+        waiter: ColdReadWaiter,
+        consumer: Hashable,
+        generation: int | None,
+    ) -> None:
         self.cold_count += 1
         self.cold_bytes += range.length
         queue = self._queue_of(range.file.path)
-        waiter = ColdReadWaiter(length=range.length, deliver=deliver, fail=fail)
         queue.add(range, waiter, consumer=consumer, generation=generation)
         self._start_queued(queue)
-        return False
 
     def _queue_of(self, path: PurePath) -> ColdReadQueue:
         # A log directory has a directory for each partition, with its files.
@@ -182,6 +201,8 @@ class FileRangeReader:
                 _deliver(read, content)
             finally:
                 self._start_queued(queue)
+                if self.cache is not None and read.generation is not None:
+                    self.cache.keep(read.range, read.generation, content, readers=len(read.waiters))
 
         def on_error(error: StorageError) -> None:
             queue.ended(read)

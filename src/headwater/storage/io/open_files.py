@@ -41,7 +41,17 @@ _CLOSED_AT_ONCE = 32
 class CachedFile:
     """File by path, open or not; from `OpenFiles.open` until `forget`."""
 
-    __slots__ = ("_cache", "_file", "_forgotten", "_holds", "_path", "_used", "_view", "_view_used")
+    __slots__ = (
+        "_cache",
+        "_file",
+        "_forgotten",
+        "_holds",
+        "_path",
+        "_used",
+        "_view",
+        "_view_used",
+        "on_forget",
+    )
 
     def __init__(self, cache: OpenFiles, path: PurePath) -> None:
         self._cache = cache
@@ -52,6 +62,8 @@ class CachedFile:
         self._view_used = False
         self._holds = 0
         self._forgotten = False
+        # Set by the segment cache, if it knows the file.
+        self.on_forget: Callable[[CachedFile], None] | None = None
 
     @property
     def path(self) -> PurePath:
@@ -122,6 +134,8 @@ class CachedFile:
         self._forgotten = True
         if self._holds == 0:
             self._close()
+        if self.on_forget is not None:
+            self.on_forget(self)
 
     def _close(self) -> None:
         file, self._file = self._file, None

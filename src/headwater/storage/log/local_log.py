@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from headwater.common.ids import NO_TIMESTAMP
 from headwater.records.batch_header import BatchHeader, Buffer
-from headwater.records.kernel import last_header
 from headwater.storage.cleaner import segment_swap
 from headwater.storage.cleaner.cleaning_job import CleanedGroup
 from headwater.storage.index.sparse_indexes import AppendedBatch
@@ -159,19 +158,20 @@ class LocalLog:
             return FileRange(segment.log, position, length)
         return None
 
-    def remember_read(self, found: FileRange, content: Buffer, *, truncations: int) -> None:
+    def remember_read(
+        self, found: FileRange, last: tuple[int, BatchHeader] | None, *, truncations: int
+    ) -> None:
         """Remember where a cold range ends, because its reader will come back for more.
 
         If the last batch of the range was incomplete, it is the next one to be fetched.
         `truncations` is the log's count when the range was found: after a truncation other records
         may be there.
         """
-        last = last_header(content)
         if last is None or not last[0] or truncations != self.truncations:
             return
         at, header = last
         segment = self.segments[self.segments.index_of(header.base_offset)]
-        if segment.log is found.file and at + header.size_bytes > len(content):
+        if segment.log is found.file and at + header.size_bytes > found.length:
             segment.expect(found.position + at, header)
 
     def aborted_within(self, offset: int, found: FileRange) -> list[AbortedTransaction]:

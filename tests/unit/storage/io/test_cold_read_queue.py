@@ -15,6 +15,7 @@ from headwater.storage.io.disk import File
 from headwater.storage.io.file_range import FileRange
 from headwater.storage.io.file_range_reader import ColdReadLimits, FileRangeReader
 from headwater.storage.io.open_files import CachedFile, OpenFiles
+from headwater.storage.io.segment_cache import CachedRange
 from tests.simulation.fakes.held_executor import HeldExecutor
 from tests.simulation.fakes.lossy_disk import LossyDisk
 
@@ -60,8 +61,8 @@ class ColdReadScene:
         file: CachedFile | None = None,
         generation: int | None = None,
     ) -> None:
-        def deliver(content: FileRange | Buffer) -> None:
-            assert not isinstance(content, FileRange)
+        def deliver(content: FileRange | CachedRange | Buffer) -> None:
+            assert not isinstance(content, FileRange | CachedRange)
             self.seen.append((consumer, bytes(content)))
 
         self.reader.read(

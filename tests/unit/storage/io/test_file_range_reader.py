@@ -20,6 +20,7 @@ from headwater.storage.io.page_cache_residency import (
     pages_in,
     probe_residency,
 )
+from headwater.storage.io.segment_cache import CachedRange
 from tests.simulation.fakes.held_executor import HeldExecutor
 from tests.simulation.fakes.lossy_disk import LossyDisk
 from tests.unit.storage.page_cache import a_file, cached_pages, drop_from_memory, need_cachestat
@@ -38,7 +39,8 @@ class Deliveries:
     def __init__(self) -> None:
         self.all: list[FileRange | bytes | HeadwaterError] = []
 
-    def deliver(self, content: FileRange | Buffer) -> None:
+    def deliver(self, content: FileRange | CachedRange | Buffer) -> None:
+        assert not isinstance(content, CachedRange)
         self.all.append(content if isinstance(content, FileRange) else bytes(content))
 
     def fail(self, error: HeadwaterError) -> None:

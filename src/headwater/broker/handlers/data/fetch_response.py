@@ -31,11 +31,13 @@ from headwater.protocol.single_fetch import (
     write_single_fetched,
 )
 from headwater.protocol.stepwise_codec import write_in_steps
-from headwater.records.batch_header import Buffer
+from headwater.records.batch_header import BatchHeader, Buffer
+from headwater.records.kernel import last_header
 from headwater.replication.fetch.fetch_session import NO_SESSION, FetchContext
 from headwater.replication.fetch.log_reads import PartitionRead
 from headwater.storage.io.file_range import FileRange
 from headwater.storage.io.file_range_reader import FileRangeReader
+from headwater.storage.io.segment_cache import CachedRange
 from headwater.storage.log.local_log import LocalLog
 
 STEP_PARTITIONS: Final = 50
@@ -73,7 +75,7 @@ class PendingFetchResponse:
         self._hint = hint
         self._context = context
         self._reads = reads
-        self._records: dict[int, FileRange | Buffer] = {}
+        self._records: dict[int, FileRange | CachedRange | Buffer] = {}
         # Pending reads, with the truncation count of their log when they began.
         self._cold: dict[int, tuple[LocalLog, int]] = {}
         self._missing = 1
@@ -131,7 +133,7 @@ class PendingFetchResponse:
                         self._cold[index] = (body, body.truncations)
         self._left_bytes = left_bytes
 
-    def _delivered(self, index: int, records: FileRange | Buffer) -> None:
+    def _delivered(self, index: int, records: FileRange | CachedRange | Buffer) -> None:
         if self._is_abandoned:
             _release(records)
             return
@@ -140,7 +142,7 @@ class PendingFetchResponse:
         found = self._reads[index].range
         if cold is not None and found is not None and not isinstance(records, FileRange):
             body, truncations = cold
-            body.remember_read(found, records, truncations=truncations)
+            body.remember_read(found, _last_batch(records), truncations=truncations)
         self._complete_one()
 
     def _failed(self, index: int, error: HeadwaterError) -> None:
@@ -206,7 +208,7 @@ class PendingFetchResponse:
             if not is_answered:
                 self.abandon()
 
-    def _included(self) -> Iterator[tuple[PartitionRead, FileRange | Buffer]]:
+    def _included(self) -> Iterator[tuple[PartitionRead, FileRange | CachedRange | Buffer]]:
         """Yield the partitions that the response contains."""
         session, scope = self._context.session, self._context.scope
         # Bytes sent to followers are counted elsewhere.
@@ -232,8 +234,12 @@ def _log_of(read: PartitionRead) -> LocalLog | None:
     return None if hosted is None or hosted.log is None else hosted.log.local_log
 
 
-def _release(records: FileRange | Buffer) -> None:
-    if isinstance(records, FileRange):
+def _last_batch(records: CachedRange | Buffer) -> tuple[int, BatchHeader] | None:
+    return records.last_batch if isinstance(records, CachedRange) else last_header(records)
+
+
+def _release(records: FileRange | CachedRange | Buffer) -> None:
+    if isinstance(records, FileRange | CachedRange):
         records.release()
 
 
@@ -247,11 +253,11 @@ def _join(topics: list[FetchableTopicResponse], more: Sequence[FetchableTopicRes
     topics += more
 
 
-def _size(records: FileRange | Buffer) -> int:
-    return records.length if isinstance(records, FileRange) else len(records)
+def _size(records: FileRange | CachedRange | Buffer) -> int:
+    return records.length if isinstance(records, FileRange | CachedRange) else len(records)
 
 
-def _is_changed(read: PartitionRead, records: FileRange | Buffer) -> bool:
+def _is_changed(read: PartitionRead, records: FileRange | CachedRange | Buffer) -> bool:
     """Whether an incremental response must contain this partition (FT-6)."""
     wanted = read.wanted
     return bool(
@@ -292,7 +298,7 @@ def _single(session_id: int, read: PartitionRead) -> SingleFetched:
 
 
 def _by_topic(
-    included: Sequence[tuple[PartitionRead, FileRange | Buffer]],
+    included: Sequence[tuple[PartitionRead, FileRange | CachedRange | Buffer]],
 ) -> Iterator[FetchableTopicResponse]:
     for (topic, topic_id), group in groupby(
         included, lambda each: (each[0].wanted.topic, each[0].wanted.topic_id)
