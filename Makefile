@@ -85,9 +85,10 @@ run: $(VENV)/.core
 demo: $(VENV)/.demo
 	@$(BIN)/python -m demo
 
+# Tests wait as long as they work, so there are more workers than two cores.
 # --durations names the slowest tests, so that a new slow test is noticed.
 test: $(VENV)/.dev
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow and not spark and not peers and not browser and not lake" --durations=5 --durations-min=1
+	$(BIN)/pytest -n 3 --dist loadgroup -m "not slow and not spark and not peers and not browser and not lake" --durations=5 --durations-min=1
 
 test-slow: $(VENV)/.dev
 	$(BIN)/pytest -m "slow and not lake" --ignore=tests/spark/eos

@@ -114,7 +114,7 @@ class ControllerLiveness:
             )
 
     def sweep(self) -> None:
-        """Give up connection attempts whose deadline has passed; called ten times a second."""
+        """Give up connection attempts whose deadline has passed."""
         self._brokers.sweep()
         self._controllers.sweep()
 
