@@ -317,6 +317,8 @@ def test_every_command_about_a_cluster_has_json_output() -> None:
     assert sorted(without) == [
         "cluster start",
         "console start",
+        "gateway start",
+        "quickstart",
         "registry start",
         "rest start",
         "sql",
