@@ -154,14 +154,12 @@ def _classified(texts: Mapping[str, str]) -> ServerProperties:
 def _refuse_clusters(texts: Mapping[str, str]) -> None:
     roles = texts.get("process.roles")
     if roles is not None and sorted(split_list(roles)) != ["broker", "controller"]:
-        raise InvalidSetting(
-            f"process.roles={roles}: every node is broker and controller; remove it"
-        )
+        raise InvalidSetting(f"process.roles={roles}: the roles are broker, controller, or both")
     for name in _MEMBERS:
         if len(split_list(texts.get(name, ""))) > 1:
             raise InvalidSetting(
-                f"{name} names several nodes: KRaft clusters are not supported; "
-                "remove it to start a single broker"
+                f"{name} names several nodes; set process.roles to start a node of their "
+                "cluster, or remove it to start a single broker"
             )
 
 
