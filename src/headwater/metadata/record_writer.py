@@ -169,6 +169,7 @@ class RecordWriter:
                 ]
             case PartitionChanged(name, number, partition):
                 topic = image.topics[name]
+                assert not topic.is_deleting, f"a change of {name}, whose removal is in the log"
                 before = topic.partitions[number]
                 return [partition_change(topic.topic_id, number, before, partition)]
             case ConfigsReplaced(resource, values):

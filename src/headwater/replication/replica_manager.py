@@ -362,7 +362,7 @@ class ReplicaManager:
     def _strays(self, name: TopicPartition, wanted: TopicId | None) -> list[LogDirectory]:
         """Return directories with a folder of another topic id; adopt the right one."""
         candidates = self._directories.candidates(name)
-        found = {each: each.topic_id(name) for each in candidates if each.failure is None}
+        found = self._directories.topic_ids(name)
         strays = [each for each, topic_id in found.items() if topic_id not in (None, wanted)]
         nameless = [each for each, topic_id in found.items() if topic_id is None]
         has_all = len(found) == len(candidates)

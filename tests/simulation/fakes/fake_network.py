@@ -91,6 +91,10 @@ class FakeNetwork:
             if other != node_id:
                 self.cut(node_id, other)
 
+    @property
+    def has_cuts(self) -> bool:
+        return bool(self._cuts)
+
     def heal(self) -> None:
         """Repair all links."""
         self._cuts.clear()
@@ -103,7 +107,7 @@ class FakeNetwork:
 
 
 @dataclass(slots=True, eq=False)
-class _Asked:
+class SentRequest:
     """A request that waits for its response."""
 
     api: ApiKey
@@ -121,9 +125,11 @@ class FakeInterBrokerClient:
         self.serve = serve
         self.stall = stall
         self.is_disconnected = False
-        self._network = network
-        self._connections: dict[tuple[NodeId, Purpose], _Connection] = {}
+        self.network = network
+        self._connections: dict[tuple[NodeId, Purpose], SimulatedConnection] = {}
         self._held: dict[FakeConnection, None] = {}
+        # Connections that `fake_channel` has opened.
+        self._channels: dict[SimulatedConnection, None] = {}
 
     def send_request(
         self,
@@ -136,17 +142,17 @@ class FakeInterBrokerClient:
         on_error: Failed,
     ) -> None:
         assert not self.is_disconnected, f"broker {self.node_id} is gone, and asks {node_id}"
-        asked = _Asked(request.api, then, on_error)
+        asked = SentRequest(request.api, then, on_error)
         connection = self._connections.get((node_id, purpose))
         if connection is None or connection.is_broken:
-            connection = _Connection(self._network, self, node_id)
+            connection = SimulatedConnection(self.network, self, node_id)
             self._connections[node_id, purpose] = connection
         connection.send(asked, request, timeout_ms)
 
     def drop(self, node_id: NodeId, purpose: Purpose) -> None:
         connection = self._connections.pop((node_id, purpose), None)
         if connection is not None:
-            time = self._network.time
+            time = self.network.time
             lost = partial(connection.fail, ConnectionLost("closed on our side"))
             time.after(0, partial(self.stall.pass_on, lost))
 
@@ -154,6 +160,9 @@ class FakeInterBrokerClient:
         """For the network: a broker left, and its connections were closed."""
         for (other, _), connection in self._connections.items():
             if other == node_id:
+                connection.break_soon()
+        for connection in self._channels:
+            if connection.target_id == node_id:
                 connection.break_soon()
         for line in [each for each in self._held if each.target_id == node_id]:
             line.lose_soon(ConnectionLost("closed by the peer"))
@@ -166,9 +175,23 @@ class FakeInterBrokerClient:
         down: Callable[[ConnectionLost], None],
     ) -> FakeConnection:
         """`LivenessDial`; ports are broker numbers here."""
-        line = FakeConnection(self, self._network, NodeId(endpoint.port), up, down)
+        line = FakeConnection(self, self.network, NodeId(endpoint.port), up, down)
         line.connect()
         return line
+
+    def open_channel(
+        self, node_id: NodeId, on_failure: Callable[[HeadwaterError], None]
+    ) -> SimulatedConnection:
+        """Open a connection whose owner is told when it fails: see `fake_channel`."""
+        connection = SimulatedConnection(self.network, self, node_id)
+        self._channels[connection] = None
+
+        def failed(error: HeadwaterError) -> None:
+            self._channels.pop(connection, None)
+            on_failure(error)
+
+        connection.on_failure = failed
+        return connection
 
     def hold(self, line: FakeConnection, *, is_up: bool) -> None:
         if is_up:
@@ -232,7 +255,7 @@ class FakeConnection:
 
 
 @dataclass(slots=True, eq=False)
-class _Connection:
+class SimulatedConnection:
     """A connection to one broker until it fails.
 
     A silent one carries nothing any more, but its end has not been noticed yet.
@@ -242,13 +265,14 @@ class _Connection:
     source: FakeInterBrokerClient
     target_id: NodeId
     is_broken: bool = False
+    on_failure: Callable[[HeadwaterError], None] | None = None
     _is_silent: bool = False
-    _asked: deque[_Asked] = field(default_factory=deque)
+    _asked: deque[SentRequest] = field(default_factory=deque)
     # Arrival times of the last message in each direction.
     _there_ms: int = 0
     _back_ms: int = 0
 
-    def send(self, asked: _Asked, request: Message, timeout_ms: int) -> None:
+    def send(self, asked: SentRequest, request: Message, timeout_ms: int) -> None:
         time = self.network.time
         self._asked.append(asked)
         time.after(timeout_ms, partial(self.source.stall.pass_on, partial(self._time_out, asked)))
@@ -269,6 +293,9 @@ class _Connection:
             asked = self._asked.popleft()
             if not self.source.is_disconnected:
                 asked.on_error(error)
+        on_failure, self.on_failure = self.on_failure, None
+        if on_failure is not None and not self.source.is_disconnected:
+            on_failure(error)
 
     def break_soon(self) -> None:
         self.is_broken = True
@@ -277,13 +304,13 @@ class _Connection:
         fail = partial(self.fail, lost)
         self.network.time.after(delay_ms, partial(self.source.stall.pass_on, fail))
 
-    def _arrive(self, target: FakeInterBrokerClient, asked: _Asked, request: Message) -> None:
+    def _arrive(self, target: FakeInterBrokerClient, asked: SentRequest, request: Message) -> None:
         if self.network.is_cut(self.source.node_id, target.node_id):
             self._is_silent = True
         elif not target.is_disconnected:
             target.serve(self.source.node_id, request, partial(self._answer, target, asked))
 
-    def _answer(self, target: FakeInterBrokerClient, asked: _Asked, response: Message) -> None:
+    def _answer(self, target: FakeInterBrokerClient, asked: SentRequest, response: Message) -> None:
         """Responses are sent in request order."""
         if target.is_disconnected or self.is_broken:
             return
@@ -296,7 +323,7 @@ class _Connection:
                 each.has_left = True
                 self._return(target, each, each.response)
 
-    def _return(self, target: FakeInterBrokerClient, asked: _Asked, response: Message) -> None:
+    def _return(self, target: FakeInterBrokerClient, asked: SentRequest, response: Message) -> None:
         time = self.network.time
         if self.network.is_cut(target.node_id, self.source.node_id):
             self._is_silent = True
@@ -305,14 +332,14 @@ class _Connection:
             deliver = partial(self._deliver, asked, response)
             time.after(self._back_ms - time.now_ms, partial(self.source.stall.pass_on, deliver))
 
-    def _deliver(self, asked: _Asked, response: Message) -> None:
+    def _deliver(self, asked: SentRequest, response: Message) -> None:
         if asked not in self._asked:
             return
         self._asked.remove(asked)
         if not self.source.is_disconnected:
             self._tell(asked, response)
 
-    def _tell(self, asked: _Asked, response: Message) -> None:
+    def _tell(self, asked: SentRequest, response: Message) -> None:
         if not self.network.goes_through_bytes:
             asked.then(response)
             return
@@ -329,7 +356,7 @@ class _Connection:
                 self.break_soon()
         return self._is_silent
 
-    def _time_out(self, asked: _Asked) -> None:
+    def _time_out(self, asked: SentRequest) -> None:
         """As in Kafka's clients, one request timeout ends the whole connection."""
         if asked in self._asked:
             self.fail(RequestTimedOut(f"broker {self.target_id} did not answer in time"))

@@ -34,7 +34,7 @@ from tests.simulation.worlds.cluster_clients import (
     Producer,
 )
 from tests.simulation.worlds.cluster_fault_limits import SESSION_MS, FaultLimits
-from tests.simulation.worlds.cluster_faults import Faults
+from tests.simulation.worlds.cluster_faults import StoreFaults
 from tests.simulation.worlds.cluster_final_checks import commits_are_kept, transactions_are_whole
 from tests.simulation.worlds.cluster_members import GroupMember
 from tests.simulation.worlds.cluster_operators import Founder, Mover, TopicChurner
@@ -103,7 +103,7 @@ class ClusterLife:
         self.told = ClientGuarantees()
         self.checks = ClusterChecks(self.told)
         self.mercy = FaultLimits(self.lab)
-        self.faults = Faults(self.lab, self.mercy, self.say)
+        self.faults = StoreFaults(self.lab, self.mercy, self.say)
         self._create()
         self.clients = self._clients(partitions=1 + seed % 3)
         if is_changed:

@@ -18,7 +18,8 @@ from headwater.storage.log_manager.partition_directory_names import (
     DirectoryKind,
     parse_directory_name,
 )
-from tests.simulation.labs.cluster_node_lab import DIRECTORIES, ClusterNodeLab, MemberNode
+from tests.simulation.labs.cluster_node_lab import ClusterNodeLab
+from tests.simulation.labs.lab_node import DIRECTORIES, ClusterLab, LabNode
 from tests.simulation.worlds.cluster_acknowledgements import ClientGuarantees, check
 from tests.simulation.worlds.cluster_clients import TOPIC
 from tests.simulation.worlds.cluster_records import Batch, log_of
@@ -38,7 +39,7 @@ class ClusterChecks:
         default_factory=dict
     )
 
-    def look(self, lab: ClusterNodeLab) -> None:
+    def look(self, lab: ClusterLab) -> None:
         """Cheap checks, after every step."""
         for node in lab.nodes:
             check(not node.fatal, f"broker {node.node_id} cannot go on: {node.fatal}")
@@ -48,7 +49,7 @@ class ClusterChecks:
                         self._one_leader_per_epoch(node, hosted)
                         self._watermark_stays(node, hosted)
 
-    def compare(self, lab: ClusterNodeLab, wiped: Wiped) -> None:
+    def compare(self, lab: ClusterLab, wiped: Wiped) -> None:
         """Checks that read the logs."""
         for place, state in partitions_of(lab):
             hosting = _hosting(lab, place)
@@ -69,7 +70,7 @@ class ClusterChecks:
             self._nothing_vanished(lab, place, logs[state.leader], f"broker {state.leader}")
 
     def _nothing_vanished(
-        self, lab: ClusterNodeLab, place: TopicPartition, log: Sequence[Batch], who: str
+        self, lab: ClusterLab, place: TopicPartition, log: Sequence[Batch], who: str
     ) -> None:
         if place.topic == TOPIC:
             self.told.nothing_vanished(place, log, who)
@@ -77,10 +78,10 @@ class ClusterChecks:
         if incarnation is not None and not incarnation.is_going:
             incarnation.nothing_vanished(place.partition, log, who)
 
-    def finish(self, lab: ClusterNodeLab) -> None:
+    def finish(self, lab: ClusterLab) -> None:
         """All brokers are live and idle: everything is as without any fault."""
         self.compare(lab, {})
-        _all_have_current_metadata(lab)
+        self._all_have_current_metadata(lab)
         _all_hold_what_they_should(lab)
         self._topics_are_as_asked(lab)
         for place, state in partitions_of(lab):
@@ -106,7 +107,32 @@ class ClusterChecks:
             if incarnation is not None:
                 incarnation.nothing_inherited(log, name)
 
-    def _topics_are_as_asked(self, lab: ClusterNodeLab) -> None:
+    def _all_have_current_metadata(self, lab: ClusterLab) -> None:
+        assert isinstance(lab, ClusterNodeLab)
+        leaders = [node for node in lab.nodes if node.membership.controller is not None]
+        check(len(leaders) == 1, f"{len(leaders)} controllers at rest")
+        (controller,) = leaders
+        assert controller.membership.controller is not None
+        decided = controller.membership.controller.image
+        check(
+            dict(decided.topics) == dict(lab.store.image.topics),
+            "the controller knows another state",
+        )
+        for node in lab.nodes:
+            check(
+                node.image.controller_id == controller.node_id,
+                f"broker {node.node_id} takes {node.image.controller_id} for the controller",
+            )
+            check(
+                dict(node.image.topics) == dict(decided.topics),
+                f"broker {node.node_id} does not have the controller's topics",
+            )
+            check(
+                sorted(node.image.brokers) == sorted(decided.brokers),
+                f"broker {node.node_id} knows of {sorted(node.image.brokers)} only",
+            )
+
+    def _topics_are_as_asked(self, lab: ClusterLab) -> None:
         """Deleted topics are gone, and created ones exist."""
         topics = {each.topic_id: each for each in lab.store.image.topics.values()}
         for topic_id, incarnation in self.told.incarnations.items():
@@ -121,7 +147,7 @@ class ClusterChecks:
         deleting = [each.name for each in topics.values() if each.is_deleting]
         check(not deleting, f"{deleting} are on their way out at rest")
 
-    def _one_leader_per_epoch(self, node: MemberNode, hosted: Partition) -> None:
+    def _one_leader_per_epoch(self, node: LabNode, hosted: Partition) -> None:
         """A new process on the same disk counts as another leader."""
         key = hosted.topic_id, hosted.name, hosted.leader_epoch
         leader = self.leaders.setdefault(key, (node.node_id, node.life))
@@ -131,7 +157,7 @@ class ClusterChecks:
             f"{hosted.leader_epoch}",
         )
 
-    def _watermark_stays(self, node: MemberNode, hosted: Partition) -> None:
+    def _watermark_stays(self, node: LabNode, hosted: Partition) -> None:
         if hosted.log is None:
             return
         key = (hosted.topic_id, hosted.name, node.node_id, node.life, hosted.leader_epoch)
@@ -143,14 +169,14 @@ class ClusterChecks:
         self.watermarks[key] = now
 
 
-def partitions_of(lab: ClusterNodeLab) -> Iterator[tuple[TopicPartition, PartitionRegistration]]:
+def partitions_of(lab: ClusterLab) -> Iterator[tuple[TopicPartition, PartitionRegistration]]:
     """All partitions in the store."""
     for topic in lab.store.image.topics.values():
         for number, state in enumerate(topic.partitions):
             yield TopicPartition(topic.name, number), state
 
 
-def _hosting(lab: ClusterNodeLab, place: TopicPartition) -> dict[NodeId, Partition]:
+def _hosting(lab: ClusterLab, place: TopicPartition) -> dict[NodeId, Partition]:
     """Brokers that have its log open on a readable disk."""
     found = {}
     topic_id = lab.store.image.topics[place.topic].topic_id
@@ -179,31 +205,7 @@ def _same_below_watermarks(
         )
 
 
-def _all_have_current_metadata(lab: ClusterNodeLab) -> None:
-    leaders = [node for node in lab.nodes if node.membership.controller is not None]
-    check(len(leaders) == 1, f"{len(leaders)} controllers at rest")
-    (controller,) = leaders
-    assert controller.membership.controller is not None
-    decided = controller.membership.controller.image
-    check(
-        dict(decided.topics) == dict(lab.store.image.topics), "the controller knows another state"
-    )
-    for node in lab.nodes:
-        check(
-            node.image.controller_id == controller.node_id,
-            f"broker {node.node_id} takes {node.image.controller_id} for the controller",
-        )
-        check(
-            dict(node.image.topics) == dict(decided.topics),
-            f"broker {node.node_id} does not have the controller's topics",
-        )
-        check(
-            sorted(node.image.brokers) == sorted(decided.brokers),
-            f"broker {node.node_id} knows of {sorted(node.image.brokers)} only",
-        )
-
-
-def _all_hold_what_they_should(lab: ClusterNodeLab) -> None:
+def _all_hold_what_they_should(lab: ClusterLab) -> None:
     """And nothing else, neither in memory nor on their disks."""
     for node in lab.nodes:
         wanted = sorted(

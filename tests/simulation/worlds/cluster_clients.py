@@ -48,7 +48,7 @@ from headwater.protocol.older_versions import Message
 from headwater.records.batch_building import build_batch
 from headwater.records.record import Record
 from tests.simulation.fakes.fake_network import Reply
-from tests.simulation.labs.cluster_node_lab import ClusterNodeLab
+from tests.simulation.labs.lab_node import ClusterLab
 from tests.simulation.worlds.cluster_acknowledgements import ClientGuarantees
 from tests.simulation.worlds.cluster_records import committed_only, records_of
 
@@ -65,7 +65,7 @@ _MAX_BYTES: Final = 1 << 20
 class Client(ABC):
     """`turn` is called when nothing is in flight."""
 
-    def __init__(self, lab: ClusterNodeLab, told: ClientGuarantees, number: int) -> None:
+    def __init__(self, lab: ClusterLab, told: ClientGuarantees, number: int) -> None:
         self.number = number
         self.told = told
         # Set for the end of a run: finish what was started, and start nothing.
@@ -138,7 +138,7 @@ class Producer(Client):
     """Idempotent, acks=all: acknowledged records exist, exactly once."""
 
     def __init__(
-        self, lab: ClusterNodeLab, told: ClientGuarantees, number: int, place: TopicPartition
+        self, lab: ClusterLab, told: ClientGuarantees, number: int, place: TopicPartition
     ) -> None:
         self._place = place
         self._producer_id = -1
@@ -234,7 +234,7 @@ class Consumer(Client):
 
     def __init__(
         self,
-        lab: ClusterNodeLab,
+        lab: ClusterLab,
         told: ClientGuarantees,
         number: int,
         place: TopicPartition,
@@ -294,7 +294,7 @@ class Consumer(Client):
 class Committer(Client):
     """Commits one offset for each of many groups: no late copy can undo a later commit."""
 
-    def __init__(self, lab: ClusterNodeLab, told: ClientGuarantees, number: int) -> None:
+    def __init__(self, lab: ClusterLab, told: ClientGuarantees, number: int) -> None:
         self._count = 0
         self._is_begun = False
         super().__init__(lab, told, number)

@@ -14,7 +14,7 @@ from typing import Final
 
 from headwater.common.ids import NodeId, TopicId, TopicPartition
 from headwater.metadata.cluster_image import PartitionRegistration
-from tests.simulation.labs.cluster_node_lab import DIRECTORIES, ClusterNodeLab, MemberNode
+from tests.simulation.labs.lab_node import DIRECTORIES, ClusterLab, LabNode
 from tests.simulation.worlds.cluster_checks import partitions_of
 
 SESSION_MS: Final = 1_500
@@ -29,8 +29,9 @@ def _every(_: TopicPartition) -> bool:
 class FaultLimits:
     """Tracks which brokers lost data, and which may be considered dead."""
 
-    def __init__(self, lab: ClusterNodeLab) -> None:
+    def __init__(self, lab: ClusterLab, *, session_ms: int = SESSION_MS) -> None:
         self._lab = lab
+        self.session_ms = session_ms
         # Brokers that lost data and have not joined the ISR again since.
         self.wiped: dict[tuple[TopicPartition, NodeId], None] = {}
         self._shaky_until_ms: dict[NodeId, int] = {}
@@ -39,7 +40,7 @@ class FaultLimits:
 
     # Checks.
 
-    def may_go(self, node: MemberNode) -> bool:
+    def may_go(self, node: LabNode) -> bool:
         """Return whether a broker may die or be considered dead.
 
         While one that lost power is still in the ISR, the others in the ISR must stay: otherwise
@@ -50,14 +51,12 @@ class FaultLimits:
             for place, state in partitions_of(self._lab)
         )
 
-    def may_be_shaken(self, node: MemberNode) -> bool:
+    def may_be_shaken(self, node: LabNode) -> bool:
         """Return whether a session may end, now or at some time to come."""
         is_shaken = self._shaky_until_ms.get(node.node_id) == _FOR_EVER_MS
         return node.is_up and not is_shaken and self.may_go(node)
 
-    def may_lose(
-        self, node: MemberNode, is_lost: Callable[[TopicPartition], bool] = _every
-    ) -> bool:
+    def may_lose(self, node: LabNode, is_lost: Callable[[TopicPartition], bool] = _every) -> bool:
         """Return whether other brokers keep what is committed, in every partition of these."""
         return all(
             self._is_kept_without(node.node_id, place, state)
@@ -83,19 +82,19 @@ class FaultLimits:
 
     # Events.
 
-    def lost(self, node: MemberNode, is_lost: Callable[[TopicPartition], bool] = _every) -> None:
+    def lost(self, node: LabNode, is_lost: Callable[[TopicPartition], bool] = _every) -> None:
         """A broker may have lost data of some partitions."""
         for place, state in partitions_of(self._lab):
             if node.node_id in state.replicas and is_lost(place):
                 self.wiped[place, node.node_id] = None
 
-    def shake(self, node: MemberNode) -> None:
+    def shake(self, node: LabNode) -> None:
         """It may be considered dead, with no known end."""
         self._shaky_until_ms[node.node_id] = _FOR_EVER_MS
 
-    def shake_for_a_while(self, node: MemberNode) -> None:
+    def shake_for_a_while(self, node: LabNode) -> None:
         """It may be considered dead for as long as its session may last."""
-        self._shaky_until_ms[node.node_id] = self._lab.time.now_ms + SESSION_MS + _SHAKY_MS
+        self._shaky_until_ms[node.node_id] = self._lab.time.now_ms + self.session_ms + _SHAKY_MS
 
     def note_in_sync(self) -> None:
         """To be called often, so that no state of the store is missed."""
@@ -119,7 +118,9 @@ class FaultLimits:
         with the next write.
         """
         node = self._lab.nodes[node_id]
-        if not any(map(node.disk.is_broken, DIRECTORIES)):
+        path = node.directory_of(place)
+        paths = DIRECTORIES if path is None else (path,)
+        if not any(map(node.disk.is_broken, paths)):
             self.wiped.pop((place, node_id), None)
 
     def _forget(self, topic: str) -> None:
@@ -135,4 +136,4 @@ class FaultLimits:
         A leader may add a broker to the ISR that has just died.
         """
         node, known = self._lab.nodes[node_id], self._lab.store.image.brokers.get(node_id)
-        return node.is_up and known is not None and known.epoch == node.membership.broker_epoch
+        return node.is_up and known is not None and known.epoch == node.broker_epoch

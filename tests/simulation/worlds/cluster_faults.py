@@ -1,5 +1,7 @@
 """Faults of brokers in a simulated cluster: crashes, power cuts, disks, links.
 
+`Faults` has those of every cluster, `StoreFaults` those of one with a store and sessions.
+
 Note: a fault that would break the guarantees is skipped, even if the random source chose it (see
 `cluster_fault_limits`). In small clusters that is often the case.
 """
@@ -12,8 +14,9 @@ from typing import Final
 
 from headwater.common.ids import NodeId, TopicPartition
 from headwater.metadata.cluster_image import NO_CONTROLLER
-from tests.simulation.labs.cluster_node_lab import DIRECTORIES, ClusterNodeLab, MemberNode
-from tests.simulation.worlds.cluster_fault_limits import SESSION_MS, FaultLimits
+from tests.simulation.labs.cluster_node_lab import ClusterNodeLab, MemberNode
+from tests.simulation.labs.lab_node import DIRECTORIES, ClusterLab, LabNode
+from tests.simulation.worlds.cluster_fault_limits import FaultLimits
 
 _SLOW_MS: Final = 400
 _JUMP_MS: Final = 60_000
@@ -22,25 +25,20 @@ _JUMP_MS: Final = 60_000
 class Faults:
     """`say` is called with each fault."""
 
-    def __init__(self, lab: ClusterNodeLab, mercy: FaultLimits, say: Callable[[str], None]) -> None:
+    def __init__(self, lab: ClusterLab, mercy: FaultLimits, say: Callable[[str], None]) -> None:
         self._lab = lab
         self._rng = lab.time.rand
         self._mercy = mercy
         self._say = say
-        self._cut_off: dict[NodeId, None] = {}
         # Brokers still to be restarted, one after the other.
-        self._rolling: list[MemberNode] = []
-        self._stopping: MemberNode | None = None
+        self._rolling: list[LabNode] = []
+        self._stopping: LabNode | None = None
         self._deeds: list[Callable[[], None]] = [
             *(self._crash,) * 2,
             *(self._restart,) * 3,
             self._cut,
-            *(lab.network.heal,) * 2,
-            self._expire,
-            self._unregister,
-            self._depose,
-            self._lose_store,
-            *(self._find_store,) * 2,
+            *(self._heal,) * 2,
+            *self._further_deeds(),
             self._stop,
             self._roll,
             self._freeze,
@@ -48,6 +46,10 @@ class Faults:
             *(self._slow_down,) * 2,
             self._jump,
         ]
+
+    def _further_deeds(self) -> list[Callable[[], None]]:
+        """Faults of one kind of cluster."""
+        return []
 
     def strike(self) -> None:
         """One of them, or most often none."""
@@ -65,8 +67,6 @@ class Faults:
                 node.thaw()
             # Also of one that is down, for its next start.
             node.slow_down(0)
-            if node.is_up:
-                node.session.heal()
 
     @property
     def are_mended(self) -> bool:
@@ -86,14 +86,19 @@ class Faults:
 
     # Faults of brokers.
 
-    def _some(self) -> MemberNode:
+    def _some(self) -> LabNode:
         return self._rng.choice(self._lab.nodes)
 
+    def _victim(self, node: LabNode) -> LabNode:
+        """The broker that crashes, if a random one was chosen."""
+        return node
+
+    def _heal(self) -> None:
+        self._lab.network.heal()
+
     def _crash(self) -> None:
-        node, loses_power = self._some(), self._rng.random() < 0.5
-        controller_id = self._lab.store.image.controller_id
-        if self._rng.random() < 0.3 and controller_id != NO_CONTROLLER:
-            node = self._lab.nodes[controller_id]
+        chosen, loses_power = self._some(), self._rng.random() < 0.5
+        node = self._victim(chosen)
         is_authorized = self._mercy.may_lose if loses_power else self._mercy.may_go
         if not node.is_up or not is_authorized(node):
             return
@@ -108,7 +113,7 @@ class Faults:
         if down:
             self._start(self._rng.choice(down))
 
-    def _start(self, node: MemberNode) -> None:
+    def _start(self, node: LabNode) -> None:
         for path in DIRECTORIES:
             if node.disk.is_broken(path):
                 self._mend_disk(node, path)
@@ -131,7 +136,7 @@ class Faults:
         node = self._some()
         if not self._mercy.may_be_shaken(node):
             return
-        span_ms = self._rng.randrange(3 * SESSION_MS)
+        span_ms = self._rng.randrange(3 * self._mercy.session_ms)
         self._say(f"{node.node_id} does not run for {span_ms} ms")
         self._mercy.shake(node)
         node.freeze()
@@ -177,7 +182,7 @@ class Faults:
             node.disk.break_under(path)
             self._say(f"the disk of {node.node_id} under {path} fails")
 
-    def _mend_disk(self, node: MemberNode, path: PurePath) -> None:
+    def _mend_disk(self, node: LabNode, path: PurePath) -> None:
         node.disk.repair(path)
         is_new = self._rng.random() < 0.5
         if is_new:
@@ -186,54 +191,13 @@ class Faults:
             node.disk.sync_directory(path.parent)
         self._say(f"{node.node_id} {'has a new disk' if is_new else 'can use'} {path}")
 
-    # Sessions.
-
-    def _expire(self) -> None:
-        node = self._some()
-        if self._mercy.may_be_shaken(node):
-            self._mercy.shake_for_a_while(node)
-            node.session.expire()
-            self._say(f"the session of {node.node_id} ends")
-
-    def _unregister(self) -> None:
-        """It is considered dead, although it and its session live."""
-        node = self._some()
-        if self._mercy.may_be_shaken(node):
-            self._mercy.shake_for_a_while(node)
-            self._lab.store.unregister(node.node_id)
-            self._say(f"{node.node_id} is registered no more")
-
-    def _depose(self) -> None:
-        """The controller is considered dead, although it lives."""
-        controller_id = self._lab.store.image.controller_id
-        if controller_id != NO_CONTROLLER:
-            self._lab.store.end_control(controller_id)
-            self._say(f"{controller_id} is the controller no more")
-
-    def _lose_store(self) -> None:
-        node = self._some()
-        if self._mercy.may_be_shaken(node):
-            self._mercy.shake(node)
-            self._cut_off[node.node_id] = None
-            node.session.cut()
-            self._say(f"{node.node_id} does not reach the store")
-
-    def _find_store(self) -> None:
-        for node in self._lab.nodes:
-            if node.node_id in self._cut_off:
-                del self._cut_off[node.node_id]
-                if node.is_up:
-                    node.session.heal()
-                    self._mercy.shake_for_a_while(node)
-                    self._say(f"{node.node_id} reaches the store")
-
     # Clean stops.
 
     def _stop(self) -> None:
         """It is started again later."""
         self._take_leave(self._some())
 
-    def _take_leave(self, node: MemberNode) -> bool:
+    def _take_leave(self, node: LabNode) -> bool:
         is_authorized = self._mercy.may_be_shaken(node)
         if is_authorized:
             self._say(f"{node.node_id} is told to stop")
@@ -257,3 +221,76 @@ class Faults:
         is_whole = all(node.is_serving for node in self._lab.nodes)
         if self._rolling and is_whole and self._take_leave(self._rolling[0]):
             self._stopping = self._rolling.pop(0)
+
+
+class StoreFaults(Faults):
+    """Also ends sessions and controllers, and cuts brokers off from the store."""
+
+    def __init__(self, lab: ClusterNodeLab, mercy: FaultLimits, say: Callable[[str], None]) -> None:
+        self._members = lab
+        self._cut_off: dict[NodeId, None] = {}
+        super().__init__(lab, mercy, say)
+
+    def end(self) -> None:
+        super().end()
+        for node in self._members.nodes:
+            if node.is_up:
+                node.session.heal()
+
+    def _further_deeds(self) -> list[Callable[[], None]]:
+        return [
+            self._expire,
+            self._unregister,
+            self._depose,
+            self._lose_store,
+            *(self._find_store,) * 2,
+        ]
+
+    def _victim(self, node: LabNode) -> LabNode:
+        """Often the controller."""
+        controller_id = self._members.store.image.controller_id
+        if self._rng.random() < 0.3 and controller_id != NO_CONTROLLER:
+            return self._members.nodes[controller_id]
+        return node
+
+    def _some_member(self) -> MemberNode:
+        return self._rng.choice(self._members.nodes)
+
+    def _expire(self) -> None:
+        node = self._some_member()
+        if self._mercy.may_be_shaken(node):
+            self._mercy.shake_for_a_while(node)
+            node.session.expire()
+            self._say(f"the session of {node.node_id} ends")
+
+    def _unregister(self) -> None:
+        """It is considered dead, although it and its session live."""
+        node = self._some_member()
+        if self._mercy.may_be_shaken(node):
+            self._mercy.shake_for_a_while(node)
+            self._members.store.unregister(node.node_id)
+            self._say(f"{node.node_id} is registered no more")
+
+    def _depose(self) -> None:
+        """The controller is considered dead, although it lives."""
+        controller_id = self._members.store.image.controller_id
+        if controller_id != NO_CONTROLLER:
+            self._members.store.end_control(controller_id)
+            self._say(f"{controller_id} is the controller no more")
+
+    def _lose_store(self) -> None:
+        node = self._some_member()
+        if self._mercy.may_be_shaken(node):
+            self._mercy.shake(node)
+            self._cut_off[node.node_id] = None
+            node.session.cut()
+            self._say(f"{node.node_id} does not reach the store")
+
+    def _find_store(self) -> None:
+        for node in self._members.nodes:
+            if node.node_id in self._cut_off:
+                del self._cut_off[node.node_id]
+                if node.is_up:
+                    node.session.heal()
+                    self._mercy.shake_for_a_while(node)
+                    self._say(f"{node.node_id} reaches the store")

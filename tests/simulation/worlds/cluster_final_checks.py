@@ -16,7 +16,7 @@ from headwater.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from tests.simulation.labs.cluster_node_lab import ClusterNodeLab, MemberNode
+from tests.simulation.labs.lab_node import ClusterLab, LabNode
 from tests.simulation.worlds.cluster_acknowledgements import (
     ClientGuarantees,
     check,
@@ -30,7 +30,7 @@ from tests.simulation.worlds.cluster_records import committed_only, records_of
 _TIMEOUT_MS: Final = 300
 
 
-def commits_are_kept(lab: ClusterNodeLab, told: ClientGuarantees) -> None:
+def commits_are_kept(lab: ClusterLab, told: ClientGuarantees) -> None:
     """No acknowledged commit is lost, nor an offset of a transaction without the rest of it."""
     wanted = {(group_id, 0): [offset] for group_id, offset in told.committed.items()}
     for group_id, attempts in told.attempts_of.items():
@@ -46,9 +46,7 @@ def commits_are_kept(lab: ClusterNodeLab, told: ClientGuarantees) -> None:
         )
 
 
-def committed_offsets(
-    lab: ClusterNodeLab, wanted: list[tuple[str, int]]
-) -> dict[tuple[str, int], int]:
+def committed_offsets(lab: ClusterLab, wanted: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """According to its coordinator, one of the brokers."""
     topic_id = lab.store.image.topics[TOPIC].topic_id
     numbers: dict[str, list[int]] = {}
@@ -80,7 +78,7 @@ def committed_offsets(
     return found
 
 
-def transactions_are_whole(lab: ClusterNodeLab, told: ClientGuarantees) -> None:
+def transactions_are_whole(lab: ClusterLab, told: ClientGuarantees) -> None:
     """As a read_committed consumer sees them, from the start."""
     visible = {}
     for place, state in partitions_of(lab):
@@ -91,9 +89,7 @@ def transactions_are_whole(lab: ClusterNodeLab, told: ClientGuarantees) -> None:
     told.transactions_are_whole(visible)
 
 
-def seen_committed(
-    lab: ClusterNodeLab, place: TopicPartition, leader: MemberNode
-) -> dict[int, bytes]:
+def seen_committed(lab: ClusterLab, place: TopicPartition, leader: LabNode) -> dict[int, bytes]:
     """One response after the other: each is from one segment."""
     found: dict[int, bytes] = {}
     offset = 0
@@ -116,7 +112,7 @@ def seen_committed(
 
 
 def _read_committed(
-    lab: ClusterNodeLab, place: TopicPartition, leader: MemberNode, offset: int
+    lab: ClusterLab, place: TopicPartition, leader: LabNode, offset: int
 ) -> PartitionData:
     asked = FetchPartition(
         partition=place.partition, fetch_offset=offset, partition_max_bytes=1 << 30

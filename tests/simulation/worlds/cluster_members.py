@@ -28,7 +28,7 @@ from headwater.protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from headwater.protocol.older_versions import Message
-from tests.simulation.labs.cluster_node_lab import ClusterNodeLab
+from tests.simulation.labs.lab_node import ClusterLab
 from tests.simulation.worlds.cluster_acknowledgements import ClientGuarantees, Commit
 from tests.simulation.worlds.cluster_clients import GROUPS, TOPIC, Client
 
@@ -42,7 +42,7 @@ class Member(Client, ABC):
 
     group: ClassVar[str]
 
-    def __init__(self, lab: ClusterNodeLab, told: ClientGuarantees, number: int) -> None:
+    def __init__(self, lab: ClusterLab, told: ClientGuarantees, number: int) -> None:
         self._member_id = ""
         # The member epoch, or the generation.
         self._epoch = 0
@@ -99,7 +99,7 @@ class GroupMember(Member):
 
     group = "members"
 
-    def __init__(self, lab: ClusterNodeLab, told: ClientGuarantees, number: int) -> None:
+    def __init__(self, lab: ClusterLab, told: ClientGuarantees, number: int) -> None:
         super().__init__(lab, told, number)
         self._member_id = f"m{number}"
 

@@ -37,7 +37,7 @@ from headwater.protocol.older_versions import Message
 from headwater.records.batch_building import build_batch
 from headwater.records.record import Record
 from tests.simulation.labs.cluster_lab import topic
-from tests.simulation.labs.cluster_node_lab import DIRECTORIES, ClusterNodeLab
+from tests.simulation.labs.lab_node import DIRECTORIES, ClusterLab
 from tests.simulation.worlds.cluster_acknowledgements import ClientGuarantees, Incarnation, check
 from tests.simulation.worlds.cluster_clients import (
     BACKOFF_MS,
@@ -113,7 +113,7 @@ class Mover(Client):
 class Founder(Client):
     """Creates a topic, writes to it, deletes it, and creates another one of the same name."""
 
-    def __init__(self, lab: ClusterNodeLab, told: ClientGuarantees, number: int) -> None:
+    def __init__(self, lab: ClusterLab, told: ClientGuarantees, number: int) -> None:
         self._current: Incarnation | None = None
         self._is_asked = False
         self._count = 0
@@ -198,7 +198,7 @@ class TopicChurner(Client):
 
     def __init__(
         self,
-        lab: ClusterNodeLab,
+        lab: ClusterLab,
         told: ClientGuarantees,
         number: int,
         *,

@@ -29,7 +29,7 @@ from headwater.protocol.messages.txn_offset_commit import (
 from headwater.protocol.older_versions import Message
 from headwater.records.batch_building import build_batch
 from headwater.records.record import Record
-from tests.simulation.labs.cluster_node_lab import ClusterNodeLab
+from tests.simulation.labs.lab_node import ClusterLab
 from tests.simulation.worlds.cluster_acknowledgements import Attempt, ClientGuarantees
 from tests.simulation.worlds.cluster_clients import (
     BACKOFF_MS,
@@ -51,7 +51,7 @@ _AT_ONCE_MS: Final = 2
 class TransactionalProducer(Client):
     """It writes to any partition of the topic."""
 
-    def __init__(self, lab: ClusterNodeLab, told: ClientGuarantees, number: int) -> None:
+    def __init__(self, lab: ClusterLab, told: ClientGuarantees, number: int) -> None:
         self._name = f"x{number}"
         self._producer_id = -1
         self._epoch = -1

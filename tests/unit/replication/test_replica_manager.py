@@ -114,6 +114,25 @@ def test_of_two_folders_of_a_partition_the_one_with_the_topic_id_is_used(has_id:
     assert aside.endswith("-stray")
 
 
+def test_a_disk_that_fails_during_a_start_takes_only_its_directory_offline() -> None:
+    """It was readable when the logs were found, and is not when their topic ids are compared."""
+    lab = ClusterNodeLab(1)
+    (node,) = lab.nodes
+    node.ask(
+        CreateTopicsRequest(topics=(topic("t", 2, 1),), timeout_ms=1_000), CreateTopicsResponse
+    )
+    failing = node.directory_of(TopicPartition("t", 0))
+    assert failing is not None
+    node.crash()
+    lab.run(10_000)
+    node.start()
+    node.disk.fail_next_read(f"{failing}/*/partition.metadata")
+    lab.run(2_000)
+    serving = [each.path for each in node.broker.directories.serving()]
+    assert serving == [each for each in DIRECTORIES if each != failing]
+    assert node.partitions.log_dir_error(TopicPartition("t", 0)) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
 @pytest.mark.parametrize("is_ours", [True, False])
 def test_a_future_log_without_a_current_one_is_the_log_if_it_has_the_topic_id(
     is_ours: bool,

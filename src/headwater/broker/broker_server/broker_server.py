@@ -25,6 +25,7 @@ from headwater.broker.broker_server.broker_lifecycle_manager import (
     BrokerState,
 )
 from headwater.broker.broker_server.broker_metadata_publisher import BrokerMetadataPublisher
+from headwater.broker.broker_server.heartbeat_sender import HeartbeatSender
 from headwater.broker.broker_server.kraft_forwarding_manager import KRaftForwardingManager
 from headwater.broker.broker_server.metadata_observer import MetadataObserver
 from headwater.broker.broker_server.shared_replica import MetadataReplica, SharedReplica
@@ -42,7 +43,6 @@ from headwater.broker.inter_broker.client import NetworkInterBrokerClient
 from headwater.broker.inter_broker.connect import PeerConnector
 from headwater.broker.inter_broker.node_to_controller_channel_manager import (
     DIRECTORY_ASSIGNMENTS,
-    HEARTBEAT,
     ControllerAwareClient,
     NodeToControllerChannelManager,
 )
@@ -74,8 +74,6 @@ from headwater.metadata.ports.metadata_store import Registration
 from headwater.network.event_loop import call_soon_from_threads
 from headwater.network.peer import PeerSettings
 from headwater.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsResponse
-from headwater.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
-from headwater.protocol.messages.broker_registration import BrokerRegistrationResponse
 from headwater.protocol.older_versions import Message
 from headwater.replication.partition import Partition
 from headwater.replication.replica_fetcher_manager import (
@@ -115,8 +113,6 @@ class BrokerServer(Node):
             heartbeat_interval_ms=quorum.broker_heartbeat_interval_ms
         )
         self._publisher: BrokerMetadataPublisher | None = None
-        self._heartbeat_timer: asyncio.TimerHandle | None = None
-        self._answered_ms = 0
         self._progress = asyncio.Event()
         self._assignments = AssignmentsManager(static.node_id)
         self._has_observed = False
@@ -163,7 +159,7 @@ class BrokerServer(Node):
             )
         self._controller_channel.controller_changed()
         self._lifecycle.controller_changed(self._clock.steady_ms())
-        self._set_heartbeat_timer()
+        self._heartbeats.reschedule()
 
     # Startup.
 
@@ -193,6 +189,15 @@ class BrokerServer(Node):
             clock=self._clock,
             call_soon=self._loop.call_soon,
             log_in=log_in,
+        )
+        self._heartbeats = HeartbeatSender(
+            self._lifecycle,
+            channel=self._controller_channel,
+            applied_offset=lambda: self._observer.applied_offset,
+            session_timeout_ms=self._quorum.broker_session_timeout_ms,
+            clock=self._clock,
+            loop=self._loop,
+            on_answer=self._progress.set,
         )
         self._resources.callback(self._stop_observing)
         self._observer.start()
@@ -326,7 +331,7 @@ class BrokerServer(Node):
             ),
             self._clock.steady_ms(),
         )
-        self._set_heartbeat_timer()
+        self._heartbeats.reschedule()
         timeout_ms = self._quorum.initial_broker_registration_timeout_ms
         deadline_ms = self._clock.steady_ms() + timeout_ms
         await self._wait_for(
@@ -375,7 +380,7 @@ class BrokerServer(Node):
 
     async def _await_metadata(self) -> None:
         self._lifecycle.set_ready_to_unfence(self._clock.steady_ms())
-        self._set_heartbeat_timer()
+        self._heartbeats.reschedule()
         await self._wait_for(
             lambda: (
                 self._lifecycle.state is BrokerState.RUNNING
@@ -396,46 +401,6 @@ class BrokerServer(Node):
                 waited_s += 1
                 if waited_s % _WAITING_WARNING_S == 0:
                     _log.warning("Still waiting for %s", what)
-
-    # Heartbeats.
-
-    def _set_heartbeat_timer(self) -> None:
-        if self._heartbeat_timer is not None:
-            self._heartbeat_timer.cancel()
-            self._heartbeat_timer = None
-        due_ms = self._lifecycle.due_ms
-        if due_ms is not None and not self._is_closed:
-            delay_ms = max(0, due_ms - self._clock.steady_ms())
-            self._heartbeat_timer = self._loop.call_later(
-                delay_ms / 1_000, self._send_lifecycle_request
-            )
-
-    def _send_lifecycle_request(self) -> None:
-        now_ms = self._clock.steady_ms()
-        request = self._lifecycle.next_request(now_ms, self._observer.applied_offset)
-        if request is None:
-            self._set_heartbeat_timer()
-            return
-        self._controller_channel.send_request(
-            request,
-            timeout_ms=self._quorum.broker_session_timeout_ms // 2,
-            then=self._lifecycle_answered,
-            on_error=self._lifecycle_failed,
-            name=HEARTBEAT,
-        )
-
-    def _lifecycle_answered(self, response: Message) -> None:
-        assert isinstance(response, BrokerHeartbeatResponse | BrokerRegistrationResponse)
-        now_ms = self._clock.steady_ms()
-        self._answered_ms = now_ms
-        self._lifecycle.handle_response(response, now_ms)
-        self._progress.set()
-        self._set_heartbeat_timer()
-
-    def _lifecycle_failed(self, error: HeadwaterError) -> None:
-        _log.debug("Request to the active controller failed: error=%s", error)
-        self._lifecycle.handle_response(None, self._clock.steady_ms())
-        self._set_heartbeat_timer()
 
     # Log directories.
 
@@ -473,26 +438,20 @@ class BrokerServer(Node):
         has_others = len(self._controller_access.image.brokers) > 1
         if self._static.settings.controlled_shutdown_enable and has_others:
             self._lifecycle.begin_controlled_shutdown(self._clock.steady_ms())
-            self._answered_ms = max(self._answered_ms, self._clock.steady_ms())
-            self._set_heartbeat_timer()
+            self._heartbeats.begin_shutdown()
             deadline_ms = self._clock.steady_ms() + _LONGEST_SHUTDOWN_MS
             await self._wait_for(
                 lambda: (
                     self._lifecycle.state is BrokerState.SHUTTING_DOWN
-                    or self._has_lost_controller(deadline_ms)
+                    or self._heartbeats.has_lost_controller(deadline_ms)
                 ),
                 "the active controller to move leaderships",
             )
             if self._lifecycle.state is not BrokerState.SHUTTING_DOWN:
                 _log.warning("Controlled shutdown did not complete; stopping without it")
         self._is_closed = True
-        self._set_heartbeat_timer()
+        self._heartbeats.close()
         self._fetching.close()
-
-    def _has_lost_controller(self, deadline_ms: int) -> bool:
-        now_ms = self._clock.steady_ms()
-        silent_ms = now_ms - self._answered_ms
-        return now_ms >= deadline_ms or silent_ms >= self._quorum.broker_session_timeout_ms
 
     async def _close_store(self) -> None:
         self._stop_observing()
@@ -505,7 +464,7 @@ class BrokerServer(Node):
     def _stop_observing(self) -> None:
         """Called when a start fails, and again after an orderly stop."""
         self._is_closed = True
-        self._set_heartbeat_timer()
+        self._heartbeats.close()
         self._controller_channel.close()
         self._observer.close()
 
@@ -532,7 +491,7 @@ class BrokerServer(Node):
                 self._lifecycle.directory_failed(
                     TopicId.parse(each.directory_id), self._clock.steady_ms()
                 )
-        self._set_heartbeat_timer()
+        self._heartbeats.reschedule()
 
     def _sweep(self) -> None:
         """Fail late requests; from the start on, before background tasks run."""

@@ -6,7 +6,7 @@ image; the publisher finds out what has changed.
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import PurePath
 from typing import Final
 
 from headwater.broker.controller_server.controller_server import quorum_config, static_voters
@@ -36,7 +36,7 @@ class MetadataObserver:
     def __init__(
         self,
         node_id: NodeId,
-        directory: Path,
+        directory: PurePath,
         *,
         directory_id: TopicId,
         cluster_id: str,

@@ -5,12 +5,12 @@ Syncs run on a thread; everything else runs on the event loop.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePath
+from typing import Protocol
 
 from headwater.broker.inter_broker.channel import Dial, InterBrokerChannel, LogIn
 from headwater.broker.inter_broker.request import InterBrokerRequest
@@ -47,11 +47,26 @@ _log = logging.getLogger(__name__)
 _OPEN_FILES = 64
 
 
+class TimerHandle(Protocol):
+    """A callback that has not run yet."""
+
+    def cancel(self) -> None: ...
+
+
+class Scheduler(Protocol):
+    """What a replica needs of its event loop. The simulator has one in virtual time."""
+
+    def call_soon(self, callback: Callable[[], object]) -> TimerHandle: ...
+
+    def call_later(self, delay: float, callback: Callable[[], object]) -> TimerHandle:
+        """Call back after a number of seconds."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftManagerTools:
     """What a replica needs of its process."""
 
-    loop: asyncio.AbstractEventLoop
+    loop: Scheduler
     clock: Clock
     random: Random
     disk: Disk
@@ -108,7 +123,7 @@ class RaftManager:
         )
         self._channels: dict[tuple[Node, bool], InterBrokerChannel] = {}
         self._client_id = f"raft-client-{identity.key.id}"
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: TimerHandle | None = None
         self._is_closed = False
 
     def start(self) -> None:

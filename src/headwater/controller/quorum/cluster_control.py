@@ -344,7 +344,8 @@ def _assigned_topic(
     for each in data.partitions:
         number = each.partition_index
         error = ErrorCode.NONE
-        if topic is None:
+        if topic is None or topic.is_deleting:
+            # The log has its removal: no replica can apply a record of this topic after it.
             error = ErrorCode.UNKNOWN_TOPIC_ID
         elif not 0 <= number < len(topic.partitions):
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

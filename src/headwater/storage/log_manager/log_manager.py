@@ -121,6 +121,18 @@ class LogManager:
         """
         return [self._home[partition], *self._doubles.get(partition, ())]
 
+    def topic_ids(self, partition: TopicPartition) -> dict[LogDirectory, TopicId | None]:
+        """Return the topic id of each readable folder of a partition, None if it has none.
+
+        A directory that cannot be read goes offline and is left out.
+        """
+        found: dict[LogDirectory, TopicId | None] = {}
+        for each in self.candidates(partition):
+            with suppress(StorageError):
+                if each.failure is None:
+                    found[each] = _guarded(each, partial(each.topic_id, partition))
+        return found
+
     def serving(self) -> list[LogDirectory]:
         return [each for each in self.directories if each.failure is None]
 

@@ -26,6 +26,7 @@ from headwater.metadata.changes import (
     BrokerStopping,
     MetadataChange,
     TopicCreated,
+    TopicDeletionBegun,
     apply,
 )
 from headwater.metadata.cluster_image import (
@@ -292,3 +293,14 @@ def test_assignments_of_unknown_replicas_are_refused(
     assert result.answer.directories[0].topics[0].partitions[0].error_code is error
     stale = assign_replicas_to_dirs(image, replace(request_, broker_epoch=1), HELD.may_be_unclean)
     assert stale.answer.error_code is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_an_assignment_leaves_a_topic_alone_whose_removal_is_in_the_log() -> None:
+    """A record of the topic after its removal would stop every node that applies the log."""
+    image = after(image_of(broker(ONE), broker(TWO)), [TopicDeletionBegun("orders")])
+    result = assign_replicas_to_dirs(image, assignment(10, directory(8)), HELD.may_be_unclean)
+    assert not result.changes
+    (((answer,),),) = (
+        tuple(topic.partitions for topic in each.topics) for each in result.answer.directories
+    )
+    assert answer.error_code is ErrorCode.UNKNOWN_TOPIC_ID
