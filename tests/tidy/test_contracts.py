@@ -27,6 +27,7 @@ PURE_REGISTRY = "The decisions of the schema registry are pure"
 PURE_CONSOLE = "The pages and views of the console are pure"
 PURE_REST = "The bodies and errors of the REST API are pure"
 PURE_CDC = "The decoder and the envelopes of change data capture are pure"
+PURE_CONNECT_WORKER = "The decisions and records of a Connect worker are pure"
 PURE_SQL = "Predicates, names, types and errors of queries are pure"
 SOCKETS = "Only network has sockets"
 LIGHT_BROKER = "A broker never loads Arrow, Spark or the terminal"
@@ -76,6 +77,7 @@ VIOLATIONS = [
     Plant(PURE_REST, {"rest.json_bodies": "import asyncio"}),
     Plant(PURE_SQL, {"sql.scan_predicates": "import duckdb"}),
     Plant(PURE_CDC, {"connect.postgresql_cdc.pgoutput": "import time"}),
+    Plant(PURE_CONNECT_WORKER, {"connect.runtime.herder": "import asyncio"}),
     Plant(SOCKETS, {"client.consumer": "import socket"}),
     Plant(SOCKETS, {"broker.node.node": "import selectors"}),
     Plant(LIGHT_BROKER, {"broker.node.node": "import pyarrow.compute"}),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwater.cli.spark import cdc
+from headwater.cli.spark import cdc, connect_worker
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
@@ -41,6 +41,7 @@ class ValueKind(StrEnum):
 
 app = typer.Typer(no_args_is_help=True, help="Import rows into topics and export them.")
 app.add_typer(cdc.app, name="cdc")
+app.command("start")(connect_worker.start)
 
 Connector = Annotated[str, typer.Argument(help="Connector name; see `headwater connect list`.")]
 Topic = Annotated[str, typer.Argument(help="Topic name.")]

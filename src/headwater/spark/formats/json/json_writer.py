@@ -1,7 +1,7 @@
 """Write typed columns as JSON, in the form of Spark's `to_json`.
 
-Note: null fields are left out, as in Spark. A value that is null as a whole becomes a null value, a
-tombstone, and not the JSON word null.
+Note: null fields are left out, as in Spark, unless they are asked for. A value that is null as a
+whole becomes a null value, a tombstone, and not the JSON word null.
 """
 
 from typing import Any, Final
@@ -18,19 +18,23 @@ compute: Any = pyarrow.compute
 _SHORT: Final = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}
 _CONTROL: Final = r"[\x00-\x1f]"
 _EMPTY: Final = text("")
+_NULL: Final = text("null")
 
 
-def write_json(values: AnyArray) -> AnyArray:
-    """Write values of the types in `json_types` as UTF-8."""
-    return _texts(values).cast(pa.binary())
+def write_json(values: AnyArray, *, with_nulls: bool = False) -> AnyArray:
+    """Write values of the types in `json_types` as UTF-8.
+
+    `with_nulls` writes null fields, as Spark does with `ignoreNullFields=false`.
+    """
+    return _texts(values, with_nulls=with_nulls).cast(pa.binary())
 
 
-def _texts(values: AnyArray) -> AnyArray:
+def _texts(values: AnyArray, *, with_nulls: bool) -> AnyArray:
     kind = values.type
     if pa.types.is_struct(kind):
-        return _objects(values)
+        return _objects(values, with_nulls=with_nulls)
     if pa.types.is_list(kind):
-        return _lists(values)
+        return _lists(values, with_nulls=with_nulls)
     if pa.types.is_string(kind):
         return _quoted(_escaped(values))
     if pa.types.is_timestamp(kind):
@@ -44,20 +48,23 @@ def _texts(values: AnyArray) -> AnyArray:
     return values.cast(pa.string())
 
 
-def _objects(values: AnyArray) -> AnyArray:
+def _objects(values: AnyArray, *, with_nulls: bool) -> AnyArray:
     members: list[AnyArray] = [pa.repeat(_EMPTY, len(values))]
     # Unlike `field`, `flatten` propagates the nulls of the struct to its fields.
     for field, part in zip(values.type.fields, values.flatten(), strict=True):
         name = _quoted(_escaped(pa.repeat(text(field.name), 1)))[0].as_py()
-        members.append(compute.fill_null(_joined(text(f",{name}:"), _texts(part)), _EMPTY))
+        texts = _texts(part, with_nulls=with_nulls)
+        if with_nulls:
+            texts = compute.fill_null(texts, _NULL)
+        members.append(compute.fill_null(_joined(text(f",{name}:"), texts), _EMPTY))
     # Arrow's own way to skip nulls loses rows in which all are null.
     inside = compute.utf8_ltrim(_joined(*members), characters=",")
     whole = _joined(text("{"), inside, text("}"))
     return compute.if_else(values.is_valid(), whole, null(pa.string()))
 
 
-def _lists(values: AnyArray) -> AnyArray:
-    parts = compute.fill_null(_texts(values.flatten()), text("null"))
+def _lists(values: AnyArray, *, with_nulls: bool) -> AnyArray:
+    parts = compute.fill_null(_texts(values.flatten(), with_nulls=with_nulls), _NULL)
     lengths = compute.fill_null(compute.list_value_length(values), integer(0, pa.int32()))
     ends = compute.cumulative_sum(lengths)
     offsets = pa.concat_arrays([integers([0], pa.int32()), ends.cast(pa.int32())])
