@@ -21,13 +21,13 @@ _TOKEN: Final = re.compile(
 _OPENING: Final = ("{", "[")
 
 
-def json_tree(text: str) -> Html:
-    """A block of JSON; plain if it is long."""
+def json_tree(text: str, *, label: str = "JSON") -> Html:
+    """A block of JSON; plain if it is long. `label` names it for screen readers, uniquely."""
     lines = text.split("\n")
     if len(lines) > LINES_MAX or len(text) > CHARS_MAX:
         return tag("pre", text, tabindex="0", class_="json")
     return tag(
-        "div", _folded(lines), tabindex="0", class_="json tree", role="region", aria_label="JSON"
+        "div", _folded(lines), tabindex="0", class_="json tree", role="region", aria_label=label
     )
 
 

@@ -195,13 +195,13 @@ def preview(part: Shown) -> Html:
 def _content(row: RecordRow, where: str | None) -> Child:
     """`where` is the record's own path, on the page of a single record."""
     return (
-        _part("Key", row.key, where and f"{where}/key"),
-        _part("Value", row.value, where and f"{where}/value"),
+        _part("Key", row, row.key, where and f"{where}/key"),
+        _part("Value", row, row.value, where and f"{where}/value"),
         _headers(row),
     )
 
 
-def _part(name: str, part: Shown, download: str | None) -> Html:
+def _part(name: str, row: RecordRow, part: Shown, download: str | None) -> Html:
     details: list[Child] = [badge(part.format)]
     if part.format != "null":
         details.append(tag("span", size_text(part.size_bytes), class_="quiet"))
@@ -216,7 +216,7 @@ def _part(name: str, part: Shown, download: str | None) -> Html:
     if part.format != "null":
         is_json = part.format in ("json", *REGISTERED_FORMATS)
         body = (
-            json_tree(part.text)
+            json_tree(part.text, label=_label(name, row))
             if is_json
             else tag("pre", part.text, tabindex="0", class_=part.format)
         )
@@ -224,11 +224,16 @@ def _part(name: str, part: Shown, download: str | None) -> Html:
     cut = tag("p", f"Truncated; {rest}.", class_="quiet")
     return tag(
         "div",
-        tag("h3", name, " ", [(each, " ") for each in details]),
+        tag("h2", name, " ", [(each, " ") for each in details]),
         body,
         cut if part.is_cut else None,
         class_="part",
     )
+
+
+def _label(name: str, row: RecordRow) -> str:
+    """Name of a region of a record, unique on a page with several records."""
+    return f"{name} of {row.partition}:{row.offset}"
 
 
 def _headers(row: RecordRow) -> Html | None:
@@ -237,14 +242,14 @@ def _headers(row: RecordRow) -> Html | None:
     hidden = row.all_headers - len(row.headers)
     return tag(
         "div",
-        tag("h3", "Headers"),
+        tag("h2", "Headers"),
         table(
             [("Name", ""), ("Value", "")],
             [
                 (tag("code", each.name, class_="value"), _header_value(each.value))
                 for each in row.headers
             ],
-            label="Headers",
+            label=_label("Headers", row),
         ),
         tag("p", f"And {hidden} more.", class_="quiet") if hidden else None,
         class_="part",
