@@ -52,7 +52,8 @@ def start(
     zookeeper_connect: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT,...[/CHROOT]", help="Use this ZooKeeper instead of a KRaft quorum."
+            metavar="HOST:PORT,...[/CHROOT]",
+            help="Use this ZooKeeper instead of a KRaft quorum. Default: none.",
         ),
     ] = None,
     first_id: Annotated[int, typer.Option(metavar="N", help="Node id of the first broker.")] = 0,
