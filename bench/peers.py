@@ -25,15 +25,33 @@ OURS: Final = "Headwater"
 _HEAD: Final = """\
 # Benchmarks
 
-Headwater and Apache Kafka 4.1, measured by `make bench-peers`: the same load generators with the
-same settings, one broker at a time on the same disk, {rounds} interleaved rounds, medians. Load
-generators and broker share the machine: {cpu}, {cores} cores, {memory} MiB,
-{kernel}, Python {python}, {date}.
+Headwater and Apache Kafka 4.1, measured by `make bench-peers` with the same load generators and
+the same settings, on the same disk. Only one of the contenders runs at a time, in turn, {rounds}
+times each; the table has the medians. Load generators and brokers share the machine: {cpu},
+{cores} cores, {memory} MiB, {kernel}, Python {python}, {date}.
 
-*Kafka* has the JVM options of its own start script, *tuned* has 4 GB of heap, the parallel
-collector, and threads and socket buffers for a small machine (in clusters 2 GB each). Clusters have
-three brokers that are also KRaft controllers, and a session timeout of 6 s. *Ahead* is the factor
-by which Headwater is better than the better of the two: above 1 it is ahead, below 1 behind.
+*Kafka* has its default settings and the JVM options of its own start script. *Tuned* is Kafka
+with a heap of 4 GB (2 GB per broker in clusters), the parallel garbage collector, two network
+and two I/O threads, and socket buffers sized by Linux. Clusters have three brokers that are also
+KRaft controllers, and a session timeout of 6 s. *Ahead* says how many times better Headwater is
+than the better of the two, whether a higher or a lower value is better: above 1 Headwater is
+better, below 1 it is worse.
+
+- *ready after*: time from the start of the process until it accepts requests. *resident*: memory
+  of the broker, or of all brokers.
+- *produce 100 B, none, acks=1*: a librdkafka producer writes records with values of 100 bytes,
+  without compression. The values are log lines. *on three*: to a topic with three replicas.
+- *consume 100 B*: a librdkafka consumer reads these records from the beginning.
+- MB/s are millions of bytes of uncompressed values per second. *CPU time* is that of the broker,
+  or of all brokers.
+- *end to end at 1,000/s*: time from sending a record until a consumer that waits at the end of
+  the log has received it, while 1,000 records are sent per second. p50, p99 and p99.9 are
+  percentiles.
+- *100 producers, one record each*: 100 connections, each of which sends the next request when it
+  has the response to the previous one. *us each* are microseconds per request.
+- *one record, acks=all on three*: time from sending a record until it is acknowledged.
+- *leader leaves*: longest time without an acknowledgement for a producer while the leader is
+  shut down with SIGTERM. *leader killed*: the same with SIGKILL.
 
 | | Headwater | Kafka | tuned | unit | ahead |
 |---|---:|---:|---:|---|---:|

@@ -137,6 +137,7 @@ def test_broker_that_cannot_start_ends_the_command_with_its_reason(tmp_path: Pat
     assert complaints.count("\n") == 1
     assert complaints.startswith("headwater: broker 1 did not start: ")
     assert f"127.0.0.1:{port + 1}" in complaints
+    assert "choose other ports with --base-port" in complaints
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ here instead, and everything else, including every error, is left to typer.
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,6 +21,14 @@ from typer.core import TyperCommand, TyperGroup
 from headwater.cli.placeholders import name_values
 
 _NOT_PLAIN: Final = object()
+# What pydantic reports about a value, and how it reads on a command line.
+_MESSAGES: Final = (
+    (re.compile(r"Input should be a valid integer.*"), "{value} is not a whole number"),
+    (re.compile(r"Input should be a valid number.*"), "{value} is not a number"),
+    (re.compile(r"Input should be greater than or equal to (.*)"), "{value} is less than {0}"),
+    (re.compile(r"Input should be less than or equal to (.*)"), "{value} is more than {0}"),
+    (re.compile(r"Value error, (.*)"), "{0}"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +199,15 @@ def _prepared(params: list[Any]) -> list[Any]:
     return params
 
 
+def _in_plain_words(message: str, value: Any) -> str:
+    shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    for pattern, text in _MESSAGES:
+        found = pattern.fullmatch(message)
+        if found is not None:
+            return text.format(*found.groups(), value=shown)
+    return message
+
+
 class _PlainValues:
     """Convert a parameter's plain values; leave all others to typer's own conversion."""
 
@@ -204,6 +222,9 @@ class _PlainValues:
         param._runtime_param = None
         try:
             return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+        except typer.BadParameter as error:
+            error.message = _in_plain_words(error.message, value)
+            raise
         finally:
             param._runtime_param = self
 

@@ -56,7 +56,7 @@ CommandConfig = Annotated[
         envvar="HEADWATER_COMMAND_CONFIG",
         exists=True,
         dir_okay=False,
-        help="Properties file with client settings, for example for TLS and SASL.",
+        help="Properties file with client settings, for example for TLS and SASL. Default: none.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]

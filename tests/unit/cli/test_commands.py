@@ -161,3 +161,20 @@ def test_help_joins_lines_and_shows_placeholders_instead_of_types() -> None:
 def test_help_shows_brackets_of_examples() -> None:
     shown = CliRunner().invoke(app, ["storage", "format", "--help"], env={"COLUMNS": "200"}).stdout
     assert "SCRAM-SHA-256=[name=alice,password=alice-secret]" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["topics", "create", "tea", "-p", "many"], "many is not a whole number"),
+        (["consume", "tea", "--timeout", "soon"], "soon is not a number"),
+        (["consume", "tea", "--max", "0"], "0 is less than 1"),
+        (["consume", "tea", "-p", "1", "-p", "x"], "1, x is not a whole number"),
+        (["zookeeper", "--ensemble", "10"], "10 is more than 9"),
+        (["sql", "select 1", "--format", "xml"], "'--format': 'xml' is not one of 'table'"),
+    ],
+)
+def test_wrong_values_are_reported_in_plain_words(words: list[str], problem: str) -> None:
+    done = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
+    assert done.exit_code == 2
+    assert problem in " ".join(done.output.split())

@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -27,6 +27,11 @@ ALL_ENDED = 1
 
 _READY = b"headwater ready"
 _ERROR = "headwater: "
+# Options of `headwater start` in the reason, and those of this command in their place.
+_ADVICE: Final = {
+    "another address with --listen": "other ports with --base-port",
+    "another directory with --data": "another directory with --dir",
+}
 _WATCH_INTERVAL_S = 0.3
 
 
@@ -52,7 +57,8 @@ def start(
     zookeeper_connect: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT,...[/CHROOT]", help="Use this ZooKeeper instead of a KRaft quorum."
+            metavar="HOST:PORT,...[/CHROOT]",
+            help="Use this ZooKeeper instead of a KRaft quorum. Default: none.",
         ),
     ] = None,
     first_id: Annotated[int, typer.Option(metavar="N", help="Node id of the first broker.")] = 0,
@@ -272,6 +278,8 @@ def _failure(plan: _Plan, broker: _Broker) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     reasons = [each.removeprefix(_ERROR) for each in lines if each.startswith(_ERROR)]
     reason = f": {reasons[-1]}" if reasons else ""
+    for advice, ours in _ADVICE.items():
+        reason = reason.replace(advice, ours)
     return f"headwater: broker {broker.node_id} did not start{reason}; see {log}"
 
 

@@ -18,16 +18,25 @@ def start(
     ] = None,
     _data: Annotated[
         str | None,
-        typer.Option("--data", metavar="DIR", help="Comma-separated log directories (log.dirs)."),
+        typer.Option(
+            "--data",
+            metavar="DIR",
+            help="Comma-separated log directories (log.dirs). Default: ./data.",
+        ),
     ] = None,
     _listen: Annotated[
         str | None,
         typer.Option(
-            "--listen", metavar="HOST:PORT", help="The only address to listen on (listeners)."
+            "--listen",
+            metavar="HOST:PORT",
+            help="The only address to listen on (listeners). Default: 127.0.0.1:9092.",
         ),
     ] = None,
     _node_id: Annotated[
-        str | None, typer.Option("--node-id", metavar="N", help="Node id of this broker (node.id).")
+        str | None,
+        typer.Option(
+            "--node-id", metavar="N", help="Node id of this broker (node.id). Default: 0."
+        ),
     ] = None,
     _zookeeper: Annotated[
         str | None,

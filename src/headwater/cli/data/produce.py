@@ -65,7 +65,8 @@ def produce(
         typer.Option(
             "--key-separator",
             "-K",
-            help="Separator between key and value; required in every line.",
+            help="Separator between key and value; required in every line. Default: lines "
+            "have no key.",
             callback=_some_separator,
         ),
     ] = None,
@@ -94,7 +95,8 @@ def produce(
         ),
     ] = None,
     null_marker: Annotated[
-        str | None, typer.Option(help="Text that stands for a null key, value or header value.")
+        str | None,
+        typer.Option(help="Text that stands for a null key, value or header value. Default: none."),
     ] = None,
     registry: Registry = None,
     value_format: ValueFormat = AUTO,

@@ -54,7 +54,12 @@ def sql(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", dir_okay=False, help="Write the result to this file."),
+        typer.Option(
+            "--output",
+            "-o",
+            dir_okay=False,
+            help="Write the result to this file. Default: standard output.",
+        ),
     ] = None,
     rows: Annotated[
         int, typer.Option(min=0, help="Print at most this many rows as a table; 0: all.")

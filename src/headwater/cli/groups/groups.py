@@ -72,11 +72,14 @@ Topics = Annotated[
 @app.command("list")
 def list_(
     state: Annotated[
-        list[str] | None, typer.Option(help="List only groups in this state, such as Empty.")
+        list[str] | None,
+        typer.Option(help="List only groups in this state, such as Empty. Default: all."),
     ] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option("--type", help="List only groups of this type, such as consumer."),
+        typer.Option(
+            "--type", help="List only groups of this type, such as consumer. Default: all."
+        ),
     ] = None,
     match: Annotated[
         list[str] | None, typer.Option("--match", "-m", help="Only ids with this text; repeatable.")

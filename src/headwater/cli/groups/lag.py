@@ -48,7 +48,7 @@ def lag(
         typer.Option(
             "--max-records",
             min=0,
-            help="Exit with 3 if a partition has a larger lag in records.",
+            help="Exit with 3 if a partition has a larger lag in records. Default: no limit.",
             show_default=False,
         ),
     ] = None,
@@ -56,7 +56,8 @@ def lag(
         str | None,
         typer.Option(
             "--max-time",
-            help="Exit with 3 if the next record of a partition is older, such as 5m or PT5M.",
+            help="Exit with 3 if the next record of a partition is older, such as 5m or PT5M. "
+            "Default: no limit.",
             show_default=False,
         ),
     ] = None,

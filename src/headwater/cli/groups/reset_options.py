@@ -16,7 +16,7 @@ ToTime = Annotated[
     typer.Option(
         "--to-time",
         "--to-datetime",
-        help="Reset to a time: ISO 8601 or milliseconds since 1970.",
+        help="Reset to a time: ISO 8601, such as 2026-01-31T12:00, or milliseconds since 1970.",
     ),
 ]
 ByDuration = Annotated[

@@ -45,7 +45,9 @@ def list_(
     ] = None,
     longer_than: Annotated[
         str | None,
-        typer.Option(help="List only transactions that have run longer, such as PT5M."),
+        typer.Option(
+            help="List only transactions that have run longer, such as PT5M. Default: all."
+        ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,

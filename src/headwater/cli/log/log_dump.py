@@ -34,7 +34,11 @@ def dump(
     ] = False,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help="Stop after this many batches or entries.", show_default=False),
+        typer.Option(
+            min=1,
+            help="Stop after this many batches or entries. Default: print all.",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """Print the batches of a segment, and check them and the indexes.

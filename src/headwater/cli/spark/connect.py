@@ -50,10 +50,14 @@ Options = Annotated[
     typer.Option("--option", "-o", help="Connector option, name=value; repeatable."),
 ]
 Checkpoint = Annotated[str, typer.Option(help="Checkpoint directory, used by this job only.")]
-Key = Annotated[str | None, typer.Option(help="Column with the record key.")]
+Key = Annotated[
+    str | None, typer.Option(help="Column with the record key. Default: records have no key.")
+]
 Every = Annotated[
     str | None,
-    typer.Option(help="Keep running with this trigger interval, such as '10 seconds'."),
+    typer.Option(
+        help="Keep running with this trigger interval, such as '10 seconds'. Default: run once."
+    ),
 ]
 Format = Annotated[
     ValueKind, typer.Option("--format", help="Format of record values: json or avro.")

@@ -38,7 +38,7 @@ def mirror(
         str, typer.Option("--topics", "-t", help="Topics to copy, a regular expression.")
     ],
     exclude: Annotated[
-        str | None, typer.Option(help="Topics to leave out, a regular expression.")
+        str | None, typer.Option(help="Topics to leave out, a regular expression. Default: none.")
     ] = None,
     alias: Annotated[
         str,

@@ -97,7 +97,8 @@ def run(
         str | None,
         typer.Option(
             metavar="HOST:PORT",
-            help="Serve metrics for Prometheus at this address, under /metrics.",
+            help="Serve metrics for Prometheus at this address, under /metrics. Default: no "
+            "metrics.",
             show_default=False,
         ),
     ] = None,
@@ -327,7 +328,7 @@ def package(
     ] = Path("headwater-package.tar.gz"),
     with_: Annotated[
         list[str] | None,
-        typer.Option("--with", help="Another installed package to include; can be repeated."),
+        typer.Option("--with", help="Another installed package to include; repeatable."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -29,7 +29,7 @@ Brokers = Annotated[
         "--bootstrap",
         "-b",
         envvar="HEADWATER_BOOTSTRAP",
-        help="Brokers to use instead of those in the file.",
+        help="Brokers to use instead of those in the file. Default: those in the file.",
         show_default=False,
     ),
 ]

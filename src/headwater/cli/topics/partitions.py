@@ -198,7 +198,9 @@ def log_dirs(
         list[str] | None,
         typer.Argument(help="Partitions, such as tea:0; default: all.", show_default=False),
     ] = None,
-    broker: Annotated[int | None, typer.Option(help="Only the broker with this id.")] = None,
+    broker: Annotated[
+        int | None, typer.Option(help="Only the broker with this id. Default: all brokers.")
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,

@@ -122,7 +122,10 @@ def list_(
     ] = None,
     state: Annotated[
         str | None,
-        typer.Option("--state", help="Only topics in this state: offline, under-replicated, ok."),
+        typer.Option(
+            "--state",
+            help="Only topics in this state: offline, under-replicated, ok. Default: all.",
+        ),
     ] = None,
     sort: Annotated[
         str, typer.Option("--sort", help="Sort by name, partitions, size, records or state.")
@@ -248,7 +251,7 @@ def alter(
         typer.Option(
             "--partitions",
             "-p",
-            help="New number of partitions; it can only grow.",
+            help="New number of partitions; it can only grow. Default: unchanged.",
             show_default=False,
         ),
     ] = None,

@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 
 Listen = Annotated[
     str | None,
-    typer.Option(metavar="HOST:PORT", help="Address to listen on; https://HOST:PORT for TLS."),
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Address to listen on; https://HOST:PORT for TLS. Default: 127.0.0.1 and port 8080 "
+        "(console), 8081 (registry) or 8082 (rest).",
+    ),
 ]
 HttpConfigFile = Annotated[
     Path | None,
@@ -19,7 +23,8 @@ HttpConfigFile = Annotated[
         "--config",
         exists=True,
         dir_okay=False,
-        help="Properties file with TLS and authentication settings under Confluent's names.",
+        help="Properties file with TLS and authentication settings under Confluent's names. "
+        "Default: none.",
     ),
 ]
 

@@ -275,7 +275,8 @@ def register(
 def delete(
     subject: Subject,
     version: Annotated[
-        str | None, typer.Option(help="Delete only this version (number or latest).")
+        str | None,
+        typer.Option(help="Delete only this version (number or latest). Default: all versions."),
     ] = None,
     permanent: Annotated[
         bool, typer.Option("--permanent", help="Delete permanently what was soft-deleted before.")
@@ -328,7 +329,9 @@ def config(
     ] = None,
     compatibility: Annotated[
         str | None,
-        typer.Option("--set", metavar="LEVEL", help="Compatibility level to set."),
+        typer.Option(
+            "--set", metavar="LEVEL", help="Compatibility level to set. Default: show the level."
+        ),
     ] = None,
     url: Url = None,
     command_config: CommandConfig = None,
