@@ -187,7 +187,6 @@ def test_errors(sides: list[Side]) -> None:
         ("GET", "/connectors/no/topics"),
         ("DELETE", "/connectors/no"),
         ("DELETE", "/connectors/no/offsets"),
-        ("GET", "/admin/loggers/no.such.logger"),
         ("DELETE", "/connectors"),
     ):
         same(sides, method, path)
