@@ -1,4 +1,4 @@
-"""Rows as Avro values and back, with schemas in a registry, as Confluent's AvroConverter has them.
+"""Rows as Avro values and back, as Confluent's AvroConverter has them.
 
 A source derives the schema from its columns and registers it as the subject `TOPIC-value`, again
 when the columns change. A sink reads values with the subject's latest schema.
@@ -119,7 +119,7 @@ class AvroRowReader:
 
 
 def avro_schema(kind: pa.DataType, name: str, what: str) -> Schema:
-    """Derive the schema of an Arrow type. All columns are nullable, with the default null."""
+    """Derive the schema of an Arrow type; all columns may be null, their default."""
     if isinstance(kind, pa.StructType):
         fields = []
         for each in kind:

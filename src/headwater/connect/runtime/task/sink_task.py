@@ -232,6 +232,8 @@ class _SinkTask:
     def _write(self, records: pa.Table, ranges: Sequence[Range], batch_id: int) -> None:
         """Write the parts of a batch, then commit its offsets and dead letters."""
         letters: list[dict[str, Any]] = []
+        # Reported again with each batch: the worker's list may have been reset.
+        self._topics.clear()
         for number, each in enumerate(ranges):
             part = Part(query_id=self._query_id, batch_id=batch_id, partition=number)
             rows = self._rows(_within(records, each), letters)

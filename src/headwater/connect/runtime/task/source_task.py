@@ -85,6 +85,8 @@ class _SourceTask:
 
     def copy(self, start: Position, end: Position) -> None:
         """Write what is between two positions, and the second one, in a transaction."""
+        # Reported again with each batch: the worker's list may have been reset.
+        self._topics.clear()
         producer = self._offsets.producer
         producer.begin_transaction()
         for split in self._source.splits(start, end):
