@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwater.cli.spark import cdc, connect_worker
+from headwater.cli.spark import cdc, connect_client, connect_worker
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
@@ -42,6 +42,8 @@ class ValueKind(StrEnum):
 app = typer.Typer(no_args_is_help=True, help="Import rows into topics and export them.")
 app.add_typer(cdc.app, name="cdc")
 app.command("start")(connect_worker.start)
+for command in connect_client.COMMANDS:
+    app.command()(command)
 
 Connector = Annotated[str, typer.Argument(help="Connector name; see `headwater connect list`.")]
 Topic = Annotated[str, typer.Argument(help="Topic name.")]
@@ -83,8 +85,23 @@ Master = Annotated[str | None, typer.Option(help="Spark master URL; default: loc
 
 
 @app.command("list")
-def list_(as_json: AsJson = False) -> None:
-    """List the installed connectors."""
+def list_(
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url",
+            envvar="HEADWATER_CONNECT",
+            help="URL of a Connect worker, to list the connectors that it knows.",
+        ),
+    ] = None,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the installed connectors, or with --url those of a Connect worker."""
+    if url is not None:
+        api = connect_client.worker_api(url, command_config)
+        connect_client.list_connectors(api, as_json=as_json)
+        return
     from headwater.connect.connector_registry import SINKS, SOURCES, known
 
     sources, sinks = known(SOURCES), known(SINKS)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headwater.http_server.http_settings import HttpAddress
 
 CANNOT_START: Final = 2
+_FIRST_ANSWER_S: Final = 5.0
 
 
 def start(
@@ -72,8 +73,16 @@ def start(
 async def _run(
     file: "WorkerFile", address: "HttpAddress", connectors: "Sequence[Mapping[str, str]]"
 ) -> None:
+    from headwater.client.aio import Admin
+    from headwater.client.errors import KafkaError, KafkaTimeout
+    from headwater.client.network.retries import last_kafka_error
     from headwater.connect.runtime.worker_process import serve
 
+    async with Admin({"client.id": "headwater-cli", **file.client}) as admin:
+        try:
+            await admin.describe_cluster(timeout=_FIRST_ANSWER_S)
+        except KafkaTimeout as error:
+            raise KafkaError(f"no broker answers: {last_kafka_error(error) or error}") from error
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):

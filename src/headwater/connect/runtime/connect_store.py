@@ -178,7 +178,7 @@ class ConnectStore:
     ) -> None:
         """Fence a connector's task and write its offsets in a transaction."""
         topic = self._settings.offset_storage_topic
-        async with asyncio.timeout(_WRITE_S):
+        async with asyncio.timeout(_WRITE_S), self._writing:
             producer = Producer(self._client, transactional_id=transactional_id, linger_ms=0)
             try:
                 await producer.init_transactions()

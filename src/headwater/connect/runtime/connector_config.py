@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from headwater.common.exceptions import HeadwaterError
+from headwater.common.exceptions import HeadwaterError, InvalidSetting
 from headwater.common.topic_names import topic_name_error
 from headwater.connect.connector import Sink, Source
 from headwater.connect.connector_properties import ErrorTolerance, read_connector_properties
@@ -27,6 +27,7 @@ from headwater.connect.runtime.connector_plugins import (
 from headwater.connect.runtime.herder import FOREVER, RetryPolicy
 from headwater.pipelines.spec.ddl import read_schema
 from headwater.spark.exceptions import InvalidOption
+from headwater.spark.formats.avro.avro_options import AvroOptions, registry_access
 from headwater.spark.transforms.transform_config import is_transform_option
 
 NAME: Final = "name"
@@ -49,6 +50,10 @@ _OF_SOURCES: Final = (TOPIC, KEY, POLL_INTERVAL, CREATION_PARTITIONS, CREATION_R
 _OF_SINKS: Final = (TOPICS, TOPICS_REGEX, KEY, SCHEMA, BATCH_MAX_RECORDS)
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 SCHEMAS_ENABLE: Final = "value.converter.schemas.enable"
+_VALUE_CONVERTER: Final = "value.converter."
+_AVRO: Final = "AvroConverter"
+_AUTO_REGISTER: Final = "auto.register.schemas"
+_USE_LATEST: Final = "use.latest.version"
 # A worker's tasks set these themselves; exactly-once delivery relies on them.
 _RESERVED: Final = frozenset(
     {
@@ -104,6 +109,8 @@ class ConnectorConfig:
     schema: str | None = None
     poll_interval_ms: int = 5_000
     batch_max_records: int = 10_000
+    # How values are Avro; None for JSON.
+    avro: AvroOptions | None = None
     errors: ErrorTolerance
     retry: RetryPolicy
     topic_creation: TopicCreation | None = None
@@ -155,6 +162,7 @@ class _Reader:
         topics, regex = self._topics() if is_sink else ((), None)
         schema = self._schema(opened) if isinstance(opened, Sink) else None
         topic = self._topic(opened) if isinstance(opened, Source) else ""
+        avro = self._avro(opened)
         creation = None if is_sink else self._topic_creation()
         found = ConnectorConfig(
             name=name,
@@ -165,6 +173,7 @@ class _Reader:
             topics_regex=regex,
             key=self._key(),
             schema=schema,
+            avro=avro,
             poll_interval_ms=self._number(POLL_INTERVAL, 5_000, least=1),
             batch_max_records=self._number(BATCH_MAX_RECORDS, 10_000, least=1),
             errors=tolerance,
@@ -272,6 +281,12 @@ class _Reader:
             if text is not None:
                 self._complain(SCHEMA, "this sink takes records as they are: no schema")
             return None
+        if self._has_avro:
+            if text is not None:
+                self._complain(SCHEMA, "is for JSON: Avro has the columns of the registry")
+            if not self._given.get(TOPICS):
+                self._complain(TOPICS, "is missing: Avro is read with the schema of a topic")
+            return None
         if text is None:
             self._complain(SCHEMA, "is missing: the columns, such as id bigint, name string")
             return None
@@ -289,6 +304,38 @@ class _Reader:
         """The column with the record key; not several, which a sink may have."""
         key = self._given.get(KEY) or None
         return None if key is None or "," in key else key
+
+    @property
+    def _has_avro(self) -> bool:
+        return self._given.get(_CONVERTERS[1], "").rpartition(".")[2] == _AVRO
+
+    def _avro(self, opened: Source | Sink | None) -> AvroOptions | None:
+        """Options of Confluent's AvroConverter."""
+        if not self._has_avro or opened is None:
+            return None
+        is_raw = opened.writes_records if isinstance(opened, Source) else opened.reads_records
+        if is_raw:
+            self._complain(_CONVERTERS[1], "this connector encodes and decodes values itself")
+        given = {
+            name.removeprefix(_VALUE_CONVERTER): text
+            for name, text in self._given.items()
+            if name.startswith(_VALUE_CONVERTER)
+        }
+        flags = {name: given.pop(name, "").lower() for name in (_AUTO_REGISTER, _USE_LATEST)}
+        try:
+            access = registry_access(given)
+        except InvalidSetting as error:
+            self._complain(_CONVERTERS[1], str(error))
+            return None
+        if access is None:
+            self._complain(f"{_VALUE_CONVERTER}schema.registry.url", "is missing")
+            return None
+        return AvroOptions(
+            part="value",
+            registry=access,
+            auto_register=flags[_AUTO_REGISTER] != "false",
+            use_latest=flags[_USE_LATEST] == "true",
+        )
 
     def _topic_creation(self) -> TopicCreation | None:
         if CREATION_PARTITIONS not in self._given and CREATION_REPLICATION not in self._given:
@@ -322,7 +369,7 @@ class _Reader:
 
 
 def converter_problems(given: Mapping[str, str]) -> list[ConfigProblem]:
-    """Problems of converters: keys must be text, and values JSON without a schema.
+    """Problems of converters: keys are text, values JSON without a schema, or Avro.
 
     As in Kafka Connect, a JsonConverter wraps values with their schema unless that is turned off.
     """
@@ -330,8 +377,11 @@ def converter_problems(given: Mapping[str, str]) -> list[ConfigProblem]:
     key, value = (given.get(name) for name in _CONVERTERS[:2])
     if key is not None and key.rpartition(".")[2] != "StringConverter":
         found.append(ConfigProblem(_CONVERTERS[0], f"must be StringConverter, not {key}"))
+    if value is not None and value.rpartition(".")[2] == _AVRO:
+        return found
     if value is not None and value.rpartition(".")[2] != "JsonConverter":
-        found.append(ConfigProblem(_CONVERTERS[1], f"must be JsonConverter, not {value}"))
+        message = f"must be JsonConverter or AvroConverter, not {value}"
+        found.append(ConfigProblem(_CONVERTERS[1], message))
     default = "false" if value is None else "true"
     if given.get(SCHEMAS_ENABLE, default).strip().lower() != "false":
         found.append(ConfigProblem(SCHEMAS_ENABLE, "must be false: values have no schema inside"))

@@ -5,14 +5,14 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
 from headwater.connect.runtime.task.task_setup import FAILED, TaskReport, TaskSetup
 from headwater.process import die_with_parent
 
-_MODULE: Final = "headwater.connect.runtime.task.connector_task"
+_PROGRAM: Final = (sys.executable, "-P", "-m", "headwater.connect.runtime.task.connector_task")
 _LINE_BYTES_MAX: Final = 1 << 20
 
 log = logging.getLogger(__name__)
@@ -21,8 +21,15 @@ log = logging.getLogger(__name__)
 class TaskProcess:
     """One process. It dies with the worker."""
 
-    def __init__(self, setup: TaskSetup, *, on_report: Callable[[TaskReport], None]) -> None:
+    def __init__(
+        self,
+        setup: TaskSetup,
+        *,
+        on_report: Callable[[TaskReport], None],
+        program: Sequence[str] = _PROGRAM,
+    ) -> None:
         self._setup = setup
+        self._program = program
         self._on_report = on_report
         self._process: asyncio.subprocess.Process | None = None
         self._trace = ""
@@ -38,10 +45,7 @@ class TaskProcess:
                 "-S",
                 die_with_parent.__file__,
                 str(os.getpid()),
-                sys.executable,
-                "-P",
-                "-m",
-                _MODULE,
+                *self._program,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 limit=_LINE_BYTES_MAX,

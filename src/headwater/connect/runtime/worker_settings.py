@@ -92,6 +92,8 @@ def read_worker_file(given: Mapping[str, str]) -> WorkerFile:
     for name in _REFUSED:
         if given.get(name):
             raise InvalidSetting(f"{name} is not supported: Java classes cannot be loaded")
+    if given.get(_CONVERTERS[1], "").endswith("AvroConverter"):
+        raise InvalidSetting(f"{_CONVERTERS[1]} of Avro is a property of connectors, not workers")
     for problem in converter_problems(given):
         raise InvalidSetting(f"{problem.name} {problem.message}")
     rest = {

@@ -145,6 +145,52 @@ def test_converters_that_say_what_a_worker_does_are_accepted() -> None:
     )
 
 
+AVRO: Mapping[str, str] = {
+    "value.converter": "io.confluent.connect.avro.AvroConverter",
+    "value.converter.schema.registry.url": "http://registry:8081",
+}
+
+
+def test_values_may_be_avro_with_the_settings_of_confluents_converter() -> None:
+    found = read_connector_config(
+        {
+            **SOURCE,
+            **AVRO,
+            "value.converter.basic.auth.user.info": "alice:secret",
+            "value.converter.auto.register.schemas": "false",
+        }
+    )
+    assert found.avro is not None
+    assert found.avro.registry.url == "http://registry:8081"
+    assert found.avro.registry.settings == {"basic.auth.user.info": "alice:secret"}
+    assert not found.avro.auto_register
+    assert read_connector_config(SOURCE).avro is None
+
+
+def test_a_sink_of_avro_has_the_columns_of_the_registry() -> None:
+    config = {**SINK, **AVRO}
+    assert problems(config) == ["schema"]
+    del config["schema"]
+    assert read_connector_config(config).schema is None
+    pattern = {**config, "topics.regex": "o.*"}
+    del pattern["topics"]
+    assert problems(pattern) == ["topics"]
+    assert problems({**config, "value.converter.schema.registry.url": ""}) == [
+        "value.converter.schema.registry.url"
+    ]
+
+
+def test_a_connector_that_encodes_values_itself_takes_no_avro() -> None:
+    config = {
+        "name": "cdc",
+        "connector.class": "postgresql-cdc",
+        "uri": "postgresql://db/shop",
+        "table.include.list": "public.orders",
+        "topic.prefix": "shop",
+    }
+    assert problems({**config, **AVRO}) == ["value.converter"]
+
+
 def test_validation_shows_each_property_with_its_value_and_errors() -> None:
     config = {**SOURCE, "pth": "x"}
     plugin = find_plugin("FilesSource", config)

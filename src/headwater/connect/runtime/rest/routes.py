@@ -22,6 +22,7 @@ from headwater.connect.runtime.connect_records import (
     ConnectRecord,
     LoggerRecord,
     RestartRecord,
+    Status,
     TargetState,
     TargetStateRecord,
     TopicUseRecord,
@@ -139,7 +140,7 @@ async def list_connectors(request: ConnectRequest) -> Any:
         if "status" in expansions and name in request.state.statuses:
             each["status"] = connector_status(request.state, name)
         if "info" in expansions:
-            each["info"] = connector_info(request.state.configs[name], name)
+            each["info"] = connector_info(request.state, name)
         found[name] = each
     return found
 
@@ -164,7 +165,7 @@ async def create_connector(request: ConnectRequest) -> Any:
 
 async def get_connector(request: ConnectRequest) -> Any:
     name = request.known_connector
-    return connector_info(request.state.configs[name], name)
+    return connector_info(request.state, name)
 
 
 async def delete_connector(request: ConnectRequest) -> Any:
@@ -192,7 +193,7 @@ async def put_config(request: ConnectRequest) -> Any:
         return ConnectChange([ConnectorConfigRecord(name, config)], name not in state.configs)
 
     is_new = await request.worker.store.change(decide)
-    return _created(name, config) if is_new else connector_info(config, name)
+    return _created(name, config) if is_new else connector_info(request.state, name)
 
 
 async def patch_config(request: ConnectRequest) -> Any:
@@ -208,10 +209,10 @@ async def patch_config(request: ConnectRequest) -> Any:
         merged = {**state.configs[name], **patch}
         config = _config({key: text for key, text in merged.items() if text is not None}, name)
         _check(config)
-        return ConnectChange([ConnectorConfigRecord(name, config)], config)
+        return ConnectChange([ConnectorConfigRecord(name, config)])
 
-    config = await request.worker.store.change(decide)
-    return connector_info(config, name)
+    await request.worker.store.change(decide)
+    return connector_info(request.state, name)
 
 
 async def get_status(request: ConnectRequest) -> Any:
@@ -222,7 +223,7 @@ async def get_status(request: ConnectRequest) -> Any:
 
 
 async def restart_connector(request: ConnectRequest) -> Any:
-    name = request.known_connector
+    name = _restartable(request)
     record = RestartRecord(
         connector=name,
         include_tasks=request.flag("includeTasks"),
@@ -242,13 +243,21 @@ async def restart_connector(request: ConnectRequest) -> Any:
     return ConnectAnswer(body=shown, status=202)
 
 
+def _restartable(request: ConnectRequest) -> str:
+    """The connector in the path; Kafka Connect's message here is another one."""
+    name = request.parts[0]
+    if name not in request.state.configs:
+        raise ConnectRestError(404, f"Unknown connector: {name}")
+    return name
+
+
 def _target(target: TargetState, answer: ConnectAnswer) -> Handler:
     async def put_target_state(request: ConnectRequest) -> Any:
-        name = request.known_connector
+        name = request.parts[0]
 
         def decide(state: ConnectState) -> ConnectChange:
             if name not in state.configs:
-                raise connector_not_found(name)
+                raise ConnectRestError(404, f"Unknown connector {name}")
             return ConnectChange([TargetStateRecord(name, target)])
 
         await request.worker.store.change(decide)
@@ -277,7 +286,7 @@ async def get_task_status(request: ConnectRequest) -> Any:
 
 
 async def restart_task(request: ConnectRequest) -> Any:
-    name, task = request.known_connector, request.parts[1]
+    name, task = _restartable(request), request.parts[1]
     if not _is_task(task) or int(task) not in _task_ids(request.state, name):
         raise ConnectRestError(404, f"Unknown task: {name}-{task}")
     record = RestartRecord(connector=name, include_tasks=True, only_failed=False)
@@ -291,7 +300,8 @@ async def restart_task(request: ConnectRequest) -> Any:
 async def get_topics(request: ConnectRequest) -> Any:
     if not request.worker.settings.topic_tracking_enable:
         raise ConnectRestError(403, "Topic tracking is disabled.")
-    name = request.known_connector
+    # As in Kafka Connect, an unknown connector has no topics.
+    name = request.parts[0]
     return {name: {"topics": sorted(request.state.topics.get(name, {}))}}
 
 
@@ -301,7 +311,7 @@ async def reset_topics(request: ConnectRequest) -> Any:
         raise ConnectRestError(403, "Topic tracking is disabled.")
     if not settings.topic_tracking_allow_reset:
         raise ConnectRestError(403, "Topic tracking reset is disabled.")
-    name = request.known_connector
+    name = request.parts[0]
     for topic in sorted(request.state.topics.get(name, {})):
         record = TopicUseRecord(connector=name, topic=topic, discovered_ms=None)
         await request.worker.store.put_status(record)
@@ -404,23 +414,16 @@ async def put_logger(request: ConnectRequest) -> Any:
 # What several requests show or check.
 
 
-def connector_info(config: Mapping[str, str], name: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "config": dict(config),
-        "tasks": [{"connector": name, "task": 0}],
-        "type": _type(config),
-    }
+def connector_info(state: ConnectState, name: str) -> dict[str, Any]:
+    config = state.configs[name]
+    tasks = [{"connector": name, "task": task} for task in _task_ids(state, name)]
+    return {"name": name, "config": dict(config), "tasks": tasks, "type": _type(config)}
 
 
 def connector_status(state: ConnectState, name: str) -> dict[str, Any]:
-    status = state.statuses[name]
-    shown: dict[str, Any] = {"state": status.state.value, "worker_id": status.worker_id}
-    if status.trace is not None:
-        shown["trace"] = status.trace
     return {
         "name": name,
-        "connector": shown,
+        "connector": _shown_status(state.statuses[name], state.configs[name]),
         "tasks": [_task_status(state, name, task) for task in _task_ids(state, name)],
         "type": _type(state.configs[name]),
     }
@@ -428,8 +431,16 @@ def connector_status(state: ConnectState, name: str) -> dict[str, Any]:
 
 def _task_status(state: ConnectState, name: str, task: int) -> dict[str, Any]:
     status = state.task_statuses[name][task]
-    shown = {"id": task, "state": status.state.value, "worker_id": status.worker_id}
-    return shown if status.trace is None else {**shown, "trace": status.trace}
+    return {"id": task, **_shown_status(status, state.configs[name])}
+
+
+def _shown_status(status: Status, config: Mapping[str, str]) -> dict[str, Any]:
+    shown = {"state": status.state.value, "worker_id": status.worker_id}
+    if status.trace is not None:
+        shown["trace"] = status.trace
+    if (plugin := _plugin_of(config)) is not None:
+        shown["version"] = plugin.version
+    return shown
 
 
 def _task_ids(state: ConnectState, name: str) -> list[int]:
@@ -441,15 +452,22 @@ def _is_task(text: str) -> bool:
 
 
 def _type(config: Mapping[str, str]) -> str:
+    plugin = _plugin_of(config)
+    return "unknown" if plugin is None else plugin.type.value
+
+
+def _plugin_of(config: Mapping[str, str]) -> ConnectorPlugin | None:
     try:
-        return find_plugin(config.get(CONNECTOR_CLASS, ""), config).type.value
+        return find_plugin(config.get(CONNECTOR_CLASS, ""), config)
     except InvalidOption:
-        return "unknown"
+        return None
 
 
 def _created(name: str, config: Mapping[str, str]) -> ConnectAnswer:
     location = {"Location": f"/connectors/{quote(name, safe='')}"}
-    return ConnectAnswer(body=connector_info(config, name), status=201, headers=location)
+    # Its task comes when the active worker has read the config.
+    info = {"name": name, "config": dict(config), "tasks": [], "type": _type(config)}
+    return ConnectAnswer(body=info, status=201, headers=location)
 
 
 def _config(given: object, name: str | None) -> dict[str, str]:

@@ -20,6 +20,7 @@ from headwater.connect.runtime.connector_plugins import PluginType
 from headwater.connect.runtime.task.task_setup import FAILED, TaskReport, TaskSetup
 
 TASK_FAILED: Final = 1
+_TRACE_CHARS_MAX: Final = 65_536
 
 
 def main() -> None:
@@ -41,7 +42,7 @@ def main() -> None:
     try:
         _run(setup, report, stop)
     except Exception as error:  # noqa: BLE001, the top of a process
-        report(TaskReport(FAILED, _trace(error)))
+        report(TaskReport(FAILED, _trace(error)[:_TRACE_CHARS_MAX]))
         logging.getLogger(__name__).error("Task failed: %s", error)
         sys.exit(TASK_FAILED)
 

@@ -66,8 +66,13 @@ def write_rows(batch: pa.RecordBatch, key: str | None) -> pa.Table:
     rows = pa.StructArray.from_arrays(fields, names=batch.schema.names)
     columns: dict[str, AnyArray] = {"value": write_json(rows, with_nulls=True)}
     if key is not None:
-        columns["key"] = batch.column(key).cast(pa.string()).cast(pa.binary())
+        columns["key"] = key_column(batch, key)
     return pa.table(columns)
+
+
+def key_column(batch: pa.RecordBatch, key: str) -> AnyArray:
+    """A column as record keys."""
+    return batch.column(key).cast(pa.string()).cast(pa.binary())
 
 
 def _writable(values: AnyArray, name: str) -> AnyArray:
@@ -105,25 +110,39 @@ def _base64(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
+class JsonRowReader:
+    """Decodes values as the columns of a schema."""
+
+    def __init__(self, columns: pa.Schema) -> None:
+        self.columns = columns
+
+    def read(self, records: pa.Table, key: str | None) -> pa.RecordBatch:
+        return read_rows(records, self.columns, key)
+
+
 def read_rows(records: pa.Table, schema: pa.Schema, key: str | None) -> pa.RecordBatch:
     """The rows of records. Raises `MalformedValue` for the first that is no row.
 
     With a key, a tombstone is a row in which `__deleted` is true.
     """
-    values = _whole(records.column("value"))
+    values = whole(records.column("value"))
     try:
         rows = read_json(values, pa.struct(list(schema)))
     except NotJson as error:
         raise MalformedValue(error.index, str(error)) from None
-    is_null = compute.is_null(rows)
-    malformed = compute.and_(is_null, compute.is_valid(values))
+    malformed = compute.and_(compute.is_null(rows), compute.is_valid(values))
     if compute.any(malformed).as_py():
         raise MalformedValue(malformed.index(True).as_py(), "it is null, not an object")
-    columns = dict(zip(schema.names, rows.flatten(), strict=True))
+    return keyed_rows(rows, records, key)
+
+
+def keyed_rows(rows: AnyArray, records: pa.Table, key: str | None) -> pa.RecordBatch:
+    """Columns of decoded values; with a key, its column and which rows are deleted."""
+    columns = dict(zip(rows.type.names, rows.flatten(), strict=True))
     if key is not None:
-        texts = _whole(records.column("key")).cast(pa.string())
-        columns[key] = compute.coalesce(columns[key], texts.cast(schema.field(key).type))
-        columns[DELETED] = is_null
+        texts = whole(records.column("key")).cast(pa.string())
+        columns[key] = compute.coalesce(columns[key], texts.cast(columns[key].type))
+        columns[DELETED] = compute.is_null(rows)
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -137,7 +156,8 @@ def row_schema(schema: pa.Schema, key: str | None) -> pa.Schema:
     return schema if key is None else schema.append(pa.field(DELETED, pa.bool_()))
 
 
-def _whole(column: AnyArray) -> AnyArray:
+def whole(column: AnyArray) -> AnyArray:
+    """One array of a column of a table."""
     found = column.combine_chunks()
     if isinstance(found, pa.ChunkedArray):
         found = found.chunk(0)

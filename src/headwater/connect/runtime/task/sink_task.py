@@ -12,18 +12,20 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.client import Admin, Consumer, NewTopic, TopicPartition
 from headwater.connect.connector import Part, Sink
+from headwater.connect.import_export import check_key
 from headwater.connect.runtime.connector_config import ConnectorConfig
 from headwater.connect.runtime.task.json_rows import (
+    JsonRowReader,
     MalformedValue,
-    read_rows,
     row_schema,
     schema_of,
     without_tombstones,
@@ -57,7 +59,6 @@ def run_sink_task(
 ) -> None:
     """Write batches until `stop` is set."""
     sink = config.open_sink()
-    columns = None if config.schema is None else schema_of(config.schema)
     offsets = TaskOffsets(setup, SINK_PARTITION, config.producer_overrides)
     reading = {
         **setup.client,
@@ -70,20 +71,45 @@ def run_sink_task(
         # Committed offsets or the beginning are sought explicitly.
         "auto.offset.reset": "none",
     }
-    try:
-        with Consumer(reading) as consumer, Admin({**setup.client, **setup.admin}) as admin:
-            task = _SinkTask(setup, config, sink, columns, offsets, consumer, admin, report)
-            task.prepare()
-            task.finish_planned()
-            report(TaskReport(STARTED))
-            while not stop.is_set():
-                if task.has_partitions():
-                    task.write_next()
-                else:
-                    # Topics may appear later.
-                    stop.wait(_POLL_S)
-    finally:
-        offsets.close()
+    with (
+        closing(offsets),
+        _row_reader(config) as rows,
+        Consumer(reading) as consumer,
+        Admin({**setup.client, **setup.admin}) as admin,
+    ):
+        task = _SinkTask(setup, config, sink, rows, offsets, consumer, admin, report)
+        task.prepare()
+        task.finish_planned()
+        report(TaskReport(STARTED))
+        while not stop.is_set():
+            if task.has_partitions():
+                task.write_next()
+            else:
+                # Topics may appear later.
+                stop.wait(_POLL_S)
+
+
+class RowReader(Protocol):
+    """Decodes values as columns."""
+
+    columns: pa.Schema
+
+    def read(self, records: pa.Table, key: str | None) -> pa.RecordBatch: ...
+
+
+@contextmanager
+def _row_reader(config: ConnectorConfig) -> Iterator[RowReader | None]:
+    """Decoder of values; None for a sink that takes records as they are."""
+    if config.avro is not None:
+        # Imports numpy.
+        from headwater.connect.runtime.task.avro_rows import AvroRows
+
+        with closing(AvroRows(config.avro)) as avro:
+            yield avro.reader(config.topics[0])
+    elif config.schema is not None:
+        yield JsonRowReader(schema_of(config.schema))
+    else:
+        yield None
 
 
 class _SinkTask:
@@ -92,7 +118,7 @@ class _SinkTask:
         setup: TaskSetup,
         config: ConnectorConfig,
         sink: Sink,
-        columns: pa.Schema | None,
+        rows: RowReader | None,
         offsets: TaskOffsets,
         consumer: Consumer,
         admin: Admin,
@@ -101,7 +127,7 @@ class _SinkTask:
         self._setup = setup
         self._config = config
         self._sink = sink
-        self._columns = columns
+        self._reader = rows
         self._offsets = offsets
         self._consumer = consumer
         self._admin = admin
@@ -114,8 +140,9 @@ class _SinkTask:
 
     def prepare(self) -> None:
         """Check the sink, and create the topic of dead letters."""
-        if self._columns is not None:
-            self._sink.prepare(row_schema(self._columns, self._config.key))
+        if self._reader is not None:
+            check_key(self._config.key, self._reader.columns.names)
+            self._sink.prepare(row_schema(self._reader.columns, self._config.key))
         else:
             self._sink.prepare(_record_schema())
         errors = self._config.errors
@@ -205,6 +232,8 @@ class _SinkTask:
     def _write(self, records: pa.Table, ranges: Sequence[Range], batch_id: int) -> None:
         """Write the parts of a batch, then commit its offsets and dead letters."""
         letters: list[dict[str, Any]] = []
+        # Reported again with each batch: the worker's list may have been reset.
+        self._topics.clear()
         for number, each in enumerate(ranges):
             part = Part(query_id=self._query_id, batch_id=batch_id, partition=number)
             rows = self._rows(_within(records, each), letters)
@@ -220,13 +249,13 @@ class _SinkTask:
 
     def _rows(self, records: pa.Table, letters: list[dict[str, Any]]) -> list[pa.RecordBatch]:
         """The rows of a part; records that cannot be decoded become dead letters."""
-        if self._columns is None:
+        if self._reader is None:
             return records.to_batches()
         if self._config.key is None:
             records = without_tombstones(records)
         while True:
             try:
-                return [read_rows(records, self._columns, self._config.key)]
+                return [self._reader.read(records, self._config.key)]
             except MalformedValue as error:
                 failed = records.slice(error.row, 1).to_pylist()[0]
                 self._tolerate(failed, str(error), letters)

@@ -7,7 +7,8 @@ the position that was committed last.
 
 import threading
 from collections.abc import Callable
-from typing import Final
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +27,10 @@ from headwater.connect.runtime.task.task_setup import (
     source_partition,
 )
 from headwater.records.arrow_values import text
+from headwater.spark.formats.avro.avro_options import AvroOptions
+
+if TYPE_CHECKING:
+    from headwater.connect.runtime.task.avro_rows import AvroRows
 
 _RECORD_COLUMNS: Final = ("key", "value", "headers")
 
@@ -44,8 +49,7 @@ def run_source_task(
         _create_topics(setup, config, source)
         partition = source_partition(config.plugin.name)
         offsets = TaskOffsets(setup, partition, config.producer_overrides)
-        try:
-            task = _SourceTask(config, source, offsets, report)
+        with closing(offsets), closing(_SourceTask(config, source, offsets, report)) as task:
             position = offsets.read()
             report(TaskReport(STARTED))
             while not stop.is_set():
@@ -56,8 +60,6 @@ def run_source_task(
                     continue
                 task.copy(position, end)
                 position = end
-        finally:
-            offsets.close()
     finally:
         source.close()
 
@@ -75,9 +77,16 @@ class _SourceTask:
         self._offsets = offsets
         self._report = report
         self._topics: dict[str, None] = {}
+        self._avro = None if config.avro is None else _avro_rows(config.avro)
+
+    def close(self) -> None:
+        if self._avro is not None:
+            self._avro.close()
 
     def copy(self, start: Position, end: Position) -> None:
         """Write what is between two positions, and the second one, in a transaction."""
+        # Reported again with each batch: the worker's list may have been reset.
+        self._topics.clear()
         producer = self._offsets.producer
         producer.begin_transaction()
         for split in self._source.splits(start, end):
@@ -92,7 +101,11 @@ class _SourceTask:
             return
         if not self._source.writes_records:
             check_key(self._config.key, batch.schema.names)
-            self._send_to(self._config.topic, write_rows(batch, self._config.key))
+            topic, key = self._config.topic, self._config.key
+            if self._avro is None:
+                self._send_to(topic, write_rows(batch, key))
+            else:
+                self._send_to(topic, self._avro.write(topic, batch, key))
             return
         records = pa.Table.from_batches([batch])
         names = [name for name in _RECORD_COLUMNS if name in records.column_names]
@@ -105,6 +118,13 @@ class _SourceTask:
         if topic not in self._topics:
             self._topics[topic] = None
             self._report(TaskReport(TOPIC_USED, topic))
+
+
+def _avro_rows(options: AvroOptions) -> "AvroRows":
+    # Imports numpy.
+    from headwater.connect.runtime.task.avro_rows import AvroRows
+
+    return AvroRows(options)
 
 
 def _create_topics(setup: TaskSetup, config: ConnectorConfig, source: Source) -> None:

@@ -20,6 +20,7 @@ from headwater.spark.formats.avro.spark_schema import record_name, schema_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import pyarrow as pa
     from pyspark.sql.types import StructField, StructType
 
     from headwater.spark.formats.avro.avro_options import RegistryAccess
@@ -44,21 +45,42 @@ def targets_of(
             continue
         registry = reach(options.registry)
         try:
-            found[part] = _target(schema[part], options, topic, registry)
+            found[part] = _spark_target(schema[part], options, topic, registry)
         finally:
             registry.close()
     return found
 
 
-def _target(
+def _spark_target(
     field: "StructField", options: AvroOptions, topic: str | None, registry: RetryingRegistry
 ) -> AvroTarget:
+    kind = arrow_type(field.dataType, field.name)
+    return column_target(
+        kind,
+        lambda name: schema_of(field.dataType, name, field.name),
+        options,
+        topic,
+        registry,
+    )
+
+
+def column_target(
+    kind: "pa.DataType",
+    derive: "Callable[[str], Schema]",
+    options: AvroOptions,
+    topic: str | None,
+    registry: RetryingRegistry,
+) -> AvroTarget:
+    """Return the target schema of a column; `derive` makes one with a record name.
+
+    Raises `UnsupportedSchema`, `InvalidOption` or the registry's error.
+    """
     if options.use_latest:
         target, chosen = _latest(options, topic, registry)
     else:
-        target, chosen = _own(field, options, topic, registry)
+        target, chosen = _own(kind, derive, options, topic, registry)
     # Check the columns here, so that the error is not raised by a task.
-    avro_writer(chosen, arrow_type(field.dataType, field.name), target.schema_id)
+    avro_writer(chosen, kind, target.schema_id)
     return target
 
 
@@ -77,7 +99,11 @@ def _latest(
 
 
 def _own(
-    field: "StructField", options: AvroOptions, topic: str | None, registry: RetryingRegistry
+    kind: "pa.DataType",
+    derive: "Callable[[str], Schema]",
+    options: AvroOptions,
+    topic: str | None,
+    registry: RetryingRegistry,
 ) -> tuple[AvroTarget, Schema]:
     if options.schema is not None:
         chosen = parse_schema(options.schema)
@@ -85,12 +111,10 @@ def _own(
         subject = options.subject_of(topic, _record(chosen))
     else:
         name = _known_name(options, topic, registry)
-        chosen = schema_of(
-            field.dataType, name or record_name(topic, is_key=options.part == "key"), field.name
-        )
+        chosen = derive(name or record_name(topic, is_key=options.part == "key"))
         text = schema_text(chosen)
         subject = options.subject_of(topic, _record(chosen))
-    avro_writer(chosen, arrow_type(field.dataType, field.name), 1)
+    avro_writer(chosen, kind, 1)
     return AvroTarget(_schema_id(subject, text, options, registry), schema_text(chosen)), chosen
 
 
