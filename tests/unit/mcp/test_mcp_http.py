@@ -1,0 +1,153 @@
+"""`headwater mcp --http`: who may call it, and what pages of other sites cannot do."""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from headwater.testing import EmbeddedBroker
+from tests.unit.mcp.mcp_client import TIMEOUT_S, McpServer, Tools, over_http
+
+TOKEN = "a-token-of-enough-characters"
+DISCOVER = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def server(broker: EmbeddedBroker) -> Iterator[McpServer]:
+    with McpServer(broker.bootstrap_servers) as opened:
+        yield opened
+
+
+def post(server: McpServer, headers: Mapping[str, str] | None = None, method: str = "POST") -> int:
+    """The status of a request as a program or a browser sends it."""
+    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=TIMEOUT_S)
+    given = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        **(headers or {}),
+    }
+    try:
+        body = json.dumps(DISCOVER) if method == "POST" else None
+        connection.request(method, "/mcp", body, given)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+async def names(tools: Tools) -> list[str]:
+    return await tools.names()
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_clients_of_both_protocol_generations_find_the_tools(server: McpServer, mode: str) -> None:
+    assert "list_topics" in over_http(server.url, use=names, mode=mode)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "rebound.example:8090"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+    ],
+)
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
+def test_pages_of_other_sites_are_rejected(
+    server: McpServer, headers: Mapping[str, str], method: str
+) -> None:
+    assert post(server, headers, method) == 403
+
+
+def test_programs_and_pages_of_the_same_origin_are_served(server: McpServer) -> None:
+    assert post(server) == 200
+    own = server.url.removesuffix("/mcp")
+    assert post(server, {"Origin": own, "Sec-Fetch-Site": "same-origin"}) == 200
+
+
+def test_a_bearer_token_is_needed_if_there_is_one(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    with McpServer(broker.bootstrap_servers, "--token-file", str(file)) as server:
+        for wrong in ({}, {"Authorization": f"Bearer {TOKEN}x"}, {"Authorization": "Bearer "}):
+            assert post(server, wrong) == 401
+        right = {"Authorization": f"Bearer {TOKEN}"}
+        assert post(server, right) == 200
+        # The token does not open the door to other sites.
+        assert post(server, {**right, "Origin": "https://evil.example"}) == 403
+        assert "list_topics" in over_http(server.url, use=names, headers=right)
+        assert TOKEN not in server.log_text
+
+
+def test_users_of_the_password_file_may_call_it(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    (tmp_path / "users").write_text("ann: secret\n")
+    config = tmp_path / "mcp.properties"
+    config.write_text(
+        f"authentication.method=BASIC\nheadwater.authentication.users.file={tmp_path}/users\n"
+    )
+    with McpServer(broker.bootstrap_servers, "--config", str(config)) as server:
+        assert post(server) == 401
+        # ann:secret
+        assert post(server, {"Authorization": "Basic YW5uOnNlY3JldA=="}) == 200
+
+
+def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "headwater", "mcp", "-b", "127.0.0.1:1", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_S,
+    )
+
+
+def test_an_address_for_other_machines_needs_authentication() -> None:
+    done = run("--http", "0.0.0.0:0")
+    assert done.returncode == 2
+    assert "can be reached from other machines: give --token-file" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_options_that_contradict_each_other_are_rejected(tmp_path: Path) -> None:
+    short = tmp_path / "token"
+    short.write_text("short")
+    assert "16 characters" in run("--http", "127.0.0.1:0", "--token-file", str(short)).stderr
+    assert "need --http" in run("--token-file", str(short)).stderr
+    assert "either --stdio or --http" in run("--stdio", "--http", "127.0.0.1:0").stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server(broker: EmbeddedBroker, number: signal.Signals) -> None:
+    with McpServer(broker.bootstrap_servers) as server:
+        os.kill(server.pid, number)
+        server.stop()
+        assert "Traceback" not in server.log_text
+
+
+def test_the_end_of_standard_input_ends_the_server() -> None:
+    done = run()
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "Traceback" not in done.stderr
