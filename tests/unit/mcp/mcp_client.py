@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 import httpx2
 from mcp import StdioServerParameters
 from mcp.client.client import Client
+from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from headwater.common.exceptions import BrokerDidNotStart
@@ -82,7 +83,7 @@ def over_stdio(
     )
 
     async def run() -> Outcome[T]:
-        async with asyncio.timeout(TIMEOUT_S), Client(server, mode=mode) as client:
+        async with asyncio.timeout(TIMEOUT_S), Client(stdio_client(server), mode=mode) as client:
             return await Outcome.of(use(Tools(client)))
 
     return asyncio.run(run()).result()
