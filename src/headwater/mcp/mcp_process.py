@@ -5,7 +5,7 @@ Note: nothing is connected at the start. Without a cluster, tools answer with er
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from headwater.http_server.http_port import HttpPort
 from headwater.http_server.http_settings import HttpAddress
 from headwater.http_server.request_guard import ANY_HOST, Guard, is_loopback
 from headwater.mcp.bounded_answers import AnswerLimits
+from headwater.mcp.closable_input import ClosableInput
 from headwater.mcp.cluster_tools import ClusterTools
 from headwater.mcp.http_access import REQUESTS_MAX, BearerToken, HttpAccess
 from headwater.mcp.mcp_server import mcp_server
@@ -44,9 +45,14 @@ class McpOptions:
 
 async def serve_stdio(options: McpOptions, *, ended: asyncio.Event) -> None:
     """Serve one client until it closes standard input, or until `ended` is set."""
-    async with _server(options) as server:
-        serving = asyncio.create_task(server.run_stdio_async())
-        await _until(serving, ended)
+    with ClosableInput() as standard_input:
+        async with _server(options) as server:
+            serving = asyncio.create_task(server.run_stdio_async())
+            waiting = asyncio.create_task(ended.wait())
+            await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            await asyncio.to_thread(standard_input.close)
+            await serving
 
 
 async def serve_http(
@@ -113,15 +119,3 @@ async def _server(options: McpOptions) -> AsyncIterator[MCPServer[Any]]:
         yield mcp_server(options.bootstrap, reading, writing, options.limits)
     finally:
         await connections.close()
-
-
-async def _until(serving: "asyncio.Task[None]", ended: asyncio.Event) -> None:
-    waiting = asyncio.create_task(ended.wait())
-    try:
-        await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        waiting.cancel()
-        if not serving.done():
-            serving.cancel()
-    with suppress(asyncio.CancelledError):
-        await serving

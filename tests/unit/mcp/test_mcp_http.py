@@ -11,12 +11,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from typer.testing import CliRunner
 
+from headwater.cli.main import app
 from headwater.testing import EmbeddedBroker
 from tests.unit.mcp.mcp_client import TIMEOUT_S, McpServer, Tools, over_http
 
 TOKEN = "a-token-of-enough-characters"
-DISCOVER = {
+INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
@@ -49,7 +51,7 @@ def post(server: McpServer, headers: Mapping[str, str] | None = None, method: st
         **(headers or {}),
     }
     try:
-        body = json.dumps(DISCOVER) if method == "POST" else None
+        body = json.dumps(INITIALIZE) if method == "POST" else None
         connection.request(method, "/mcp", body, given)
         return connection.getresponse().status
     finally:
@@ -134,17 +136,46 @@ def test_an_address_for_other_machines_needs_authentication() -> None:
 def test_options_that_contradict_each_other_are_rejected(tmp_path: Path) -> None:
     short = tmp_path / "token"
     short.write_text("short")
-    assert "16 characters" in run("--http", "127.0.0.1:0", "--token-file", str(short)).stderr
-    assert "need --http" in run("--token-file", str(short)).stderr
-    assert "either --stdio or --http" in run("--stdio", "--http", "127.0.0.1:0").stderr
+    http = ["--http", "127.0.0.1:0"]
+    for arguments, reason in (
+        ([*http, "--token-file", str(short)], "16 characters"),
+        (["--token-file", str(short)], "need --http"),
+        (["--stdio", *http], "either --stdio or --http"),
+    ):
+        result = CliRunner().invoke(app, ["mcp", "-b", "127.0.0.1:1", *arguments])
+        assert result.exit_code == 2
+        assert reason in result.output
+
+
+def test_a_signal_ends_a_server_over_http(broker: EmbeddedBroker) -> None:
+    with McpServer(broker.bootstrap_servers) as server:
+        os.kill(server.pid, signal.SIGINT)
+        server.stop()
+        assert "Traceback" not in server.log_text
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_server(broker: EmbeddedBroker, number: signal.Signals) -> None:
-    with McpServer(broker.bootstrap_servers) as server:
-        os.kill(server.pid, number)
-        server.stop()
-        assert "Traceback" not in server.log_text
+def test_a_signal_ends_a_server_whose_client_keeps_standard_input_open(
+    number: signal.Signals,
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "headwater", "mcp", "-b", "127.0.0.1:1"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(json.dumps(INITIALIZE).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == 1
+        process.send_signal(number)
+        try:
+            assert process.wait(TIMEOUT_S) == 0
+        finally:
+            process.kill()
+        assert b"Traceback" not in process.stderr.read()
 
 
 def test_the_end_of_standard_input_ends_the_server() -> None:
