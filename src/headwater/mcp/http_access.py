@@ -14,6 +14,8 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
 from headwater.common.exceptions import InvalidSetting
+from headwater.console.server import VIEWER
+from headwater.http_server.basic_authentication import ROLES
 from headwater.http_server.http_errors import HttpError
 from headwater.http_server.http_requests import RequestLimit
 from headwater.http_server.request_guard import Guard
@@ -63,12 +65,20 @@ class BearerToken:
 
 
 class HttpAccess:
-    """An ASGI application that calls another one for requests that pass the checks."""
+    """An ASGI application that calls another one for requests that pass the checks.
+
+    Requests of users with the role `viewer` go to an application of their own.
+    """
 
     def __init__(
-        self, application: "ASGIApp", guard: Guard, token: BearerToken | None = None
+        self,
+        application: "ASGIApp",
+        viewer_application: "ASGIApp",
+        guard: Guard,
+        token: BearerToken | None = None,
     ) -> None:
         self._application = application
+        self._viewer_application = viewer_application
         self._guard = guard
         self._token = token
         self._limit = RequestLimit(REQUESTS_MAX)
@@ -76,8 +86,10 @@ class HttpAccess:
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         try:
             self._check(Headers(scope=scope))
+            is_viewer = VIEWER in scope.get(ROLES, ())
+            chosen = self._viewer_application if is_viewer else self._application
             with self._limit.slot():
-                await self._application(scope, receive, send)
+                await chosen(scope, receive, send)
         except HttpError as error:
             address = (scope.get("client") or ("unknown",))[0]
             log.warning("Request rejected: client=%s status=%d", address, error.status)

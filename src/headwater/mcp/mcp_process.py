@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
 
 from headwater.common.exceptions import InvalidSetting
 from headwater.console.connections import Connections
@@ -46,7 +47,7 @@ class McpOptions:
 async def serve_stdio(options: McpOptions, *, ended: asyncio.Event) -> None:
     """Serve one client until it closes standard input, or until `ended` is set."""
     with ClosableInput() as standard_input:
-        async with _server(options) as server:
+        async with _servers(options) as (server, _):
             serving = asyncio.create_task(server.run_stdio_async())
             waiting = asyncio.create_task(ended.wait())
             await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)
@@ -76,27 +77,38 @@ async def serve_http(
                 f"{port.endpoint.address} can be reached from other machines: give --token-file "
                 "FILE, or authentication.method=BASIC in --config, or listen on 127.0.0.1"
             )
-        async with _server(options) as server:
-            application = server.streamable_http_app(
-                streamable_http_path=PATH,
-                json_response=True,
-                stateless_http=True,
-                # `HttpAccess` checks host and origin, with the rules of all our HTTP ports.
-                transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        # With TLS, browsers reject other names' certificates.
+        hosts = address.hosts if address.context is None else frozenset({ANY_HOST})
+        guard = Guard(service="MCP server", hosts=hosts)
+        async with (
+            _servers(options) as (server, read_only),
+            _application(server) as application,
+            _application(read_only) as viewer_application,
+        ):
+            access = HttpAccess(application, viewer_application, guard, token)
+            serving = asyncio.create_task(
+                port.serve(access, ended, connections_max=_CONNECTIONS_MAX)
             )
-            # With TLS, browsers reject other names' certificates.
-            hosts = address.hosts if address.context is None else frozenset({ANY_HOST})
-            guarded = HttpAccess(application, Guard(service="MCP server", hosts=hosts), token)
-            async with server.session_manager.run():
-                serving = asyncio.create_task(
-                    port.serve(guarded, ended, connections_max=_CONNECTIONS_MAX)
-                )
-                ready(f"{port.url}{PATH}")
-                await serving
+            ready(f"{port.url}{PATH}")
+            await serving
 
 
 @asynccontextmanager
-async def _server(options: McpOptions) -> AsyncIterator[MCPServer[Any]]:
+async def _application(server: MCPServer[Any]) -> AsyncIterator[Starlette]:
+    application = server.streamable_http_app(
+        streamable_http_path=PATH,
+        json_response=True,
+        stateless_http=True,
+        # `HttpAccess` checks host and origin, with the rules of all our HTTP ports.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    async with server.session_manager.run():
+        yield application
+
+
+@asynccontextmanager
+async def _servers(options: McpOptions) -> AsyncIterator[tuple[MCPServer[Any], MCPServer[Any]]]:
+    """The server with the tools that the options allow, and one that only reads."""
     connections = Connections(
         options.bootstrap,
         {"client.id": "headwater-mcp", **options.client_settings},
@@ -116,6 +128,9 @@ async def _server(options: McpOptions) -> AsyncIterator[MCPServer[Any]]:
     )
     writing = WriteTools(connections) if options.allows_writes else None
     try:
-        yield mcp_server(options.bootstrap, reading, writing, options.limits)
+        yield (
+            mcp_server(options.bootstrap, reading, writing, options.limits),
+            mcp_server(options.bootstrap, reading, None, options.limits),
+        )
     finally:
         await connections.close()

@@ -1,5 +1,7 @@
 """`headwater mcp --http`: who may call it, and what pages of other sites cannot do."""
 
+import asyncio
+import base64
 import http.client
 import json
 import os
@@ -7,15 +9,24 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from mcp.client.client import Client
 from typer.testing import CliRunner
 
 from headwater.cli.main import app
+from headwater.console.connections import Connections
+from headwater.mcp.bounded_answers import AnswerLimits
+from headwater.mcp.cluster_tools import ClusterTools
+from headwater.mcp.mcp_server import mcp_server
+from headwater.mcp.sql_tool import SqlAccess
+from headwater.network.system_clock import SystemClock
 from headwater.testing import EmbeddedBroker
-from tests.unit.mcp.mcp_client import TIMEOUT_S, McpServer, Tools, over_http
+from tests.secured_broker import properties, secured_broker
+from tests.unit.mcp.mcp_client import TIMEOUT_S, McpServer, ToolFailed, Tools, over_http, over_stdio
 
 TOKEN = "a-token-of-enough-characters"
 INITIALIZE = {
@@ -103,16 +114,60 @@ def test_a_bearer_token_is_needed_if_there_is_one(broker: EmbeddedBroker, tmp_pa
         assert TOKEN not in server.log_text
 
 
-def test_users_of_the_password_file_may_call_it(broker: EmbeddedBroker, tmp_path: Path) -> None:
-    (tmp_path / "users").write_text("ann: secret\n")
+def test_users_of_the_password_file_may_call_it_and_viewers_only_read(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    (tmp_path / "users").write_text("ann: secret\nvera: secret,viewer\n")
     config = tmp_path / "mcp.properties"
     config.write_text(
         f"authentication.method=BASIC\nheadwater.authentication.users.file={tmp_path}/users\n"
     )
-    with McpServer(broker.bootstrap_servers, "--config", str(config)) as server:
+    arguments = ["--config", str(config), "--allow-writes"]
+
+    def tools_of(server: McpServer, user: str) -> list[str]:
+        encoded = base64.b64encode(f"{user}:secret".encode()).decode()
+        return over_http(server.url, use=names, headers={"Authorization": f"Basic {encoded}"})
+
+    with McpServer(broker.bootstrap_servers, *arguments) as server:
         assert post(server) == 401
-        # ann:secret
-        assert post(server, {"Authorization": "Basic YW5uOnNlY3JldA=="}) == 200
+        assert "produce_record" in tools_of(server, "ann")
+        assert "list_topics" in tools_of(server, "vera")
+        assert "produce_record" not in tools_of(server, "vera")
+
+
+def test_tools_act_with_the_credentials_of_the_client_file(tmp_path: Path) -> None:
+    async def use(tools: Tools) -> object:
+        return await tools.call("list_topics")
+
+    with secured_broker(tmp_path) as secured:
+        file = str(secured.file())
+        found = over_stdio(secured.servers, "--command-config", file, use=use)
+        assert found == {"total": 0, "page": 1, "topics": []}
+        wrong = properties(tmp_path / "wrong", {**secured.login, "sasl.password": "wrong"})
+        with pytest.raises(ToolFailed, match=r"(?i)authentication"):
+            over_stdio(secured.servers, "--command-config", str(wrong), use=use)
+
+
+def test_without_duckdb_there_is_no_sql_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacks_duckdb(name: str) -> object:
+        return None if name == "duckdb" else find_spec(name)
+
+    async def tools_of_a_server() -> list[str]:
+        connections = Connections("127.0.0.1:1", {})
+        limits = AnswerLimits()
+        access = SqlAccess(
+            bootstrap="127.0.0.1:1", settings={}, registry_url=None, registry_settings={}
+        )
+        reading = ClusterTools(connections, SystemClock(), limits, access)
+        try:
+            async with Client(mcp_server("127.0.0.1:1", reading, None, limits)) as client:
+                return await Tools(client).names()
+        finally:
+            await connections.close()
+
+    assert "sql" in asyncio.run(tools_of_a_server())
+    monkeypatch.setattr("headwater.mcp.mcp_server.find_spec", lacks_duckdb)
+    assert "sql" not in asyncio.run(tools_of_a_server())
 
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -154,7 +209,9 @@ def test_a_signal_ends_a_server_over_http(broker: EmbeddedBroker) -> None:
         assert "Traceback" not in server.log_text
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_a_signal_ends_a_server_whose_client_keeps_standard_input_open(
     number: signal.Signals,
 ) -> None:

@@ -76,7 +76,7 @@ def call(server: McpServer, name: str, **arguments: Any) -> Any:
     return over_http(server.url, use=use)
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
 def test_a_server_on_standard_input_only_reads_unless_told_otherwise(
     broker: EmbeddedBroker, mode: str
 ) -> None:

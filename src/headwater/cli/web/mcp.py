@@ -152,11 +152,18 @@ async def _run_http(
     token_file: Path | None,
     hosts: list[str],
 ) -> None:
+    from headwater.http_server.request_guard import is_loopback
     from headwater.mcp.http_access import BearerToken
     from headwater.mcp.mcp_process import serve_http
 
     address = http_address_of(settings_in(config), http, DEFAULT_LISTEN, hosts=hosts)
     token = None if token_file is None else BearerToken.read(token_file)
+    if (
+        token is not None
+        and address.context is None
+        and not is_loopback(address.listen.rpartition(":")[0].strip("[]"))
+    ):
+        typer.echo("headwater: the token is sent unencrypted; listen on https://", err=True)
     access = "reads and writes" if options.allows_writes else "read only"
 
     def announce(url: str) -> None:
