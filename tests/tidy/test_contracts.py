@@ -29,6 +29,7 @@ PURE_REST = "The bodies and errors of the REST API are pure"
 PURE_CDC = "The decoder and the envelopes of change data capture are pure"
 PURE_CONNECT_WORKER = "The decisions and records of a Connect worker are pure"
 PURE_SQL = "Predicates, names, types and errors of queries are pure"
+PURE_MCP = "The answers and explanations of the MCP server are pure"
 SOCKETS = "Only network has sockets"
 LIGHT_BROKER = "A broker never loads Arrow, Spark or the terminal"
 ARROW = "In the lower layers only arrow_columns and arrow_values import Arrow"
@@ -76,6 +77,7 @@ VIOLATIONS = [
     Plant(PURE_CONSOLE, {"console.views.record_pages": "import time"}),
     Plant(PURE_REST, {"rest.json_bodies": "import asyncio"}),
     Plant(PURE_SQL, {"sql.scan_predicates": "import duckdb"}),
+    Plant(PURE_MCP, {"mcp.group_lag": "import time"}),
     Plant(PURE_CDC, {"connect.postgresql_cdc.pgoutput": "import time"}),
     Plant(PURE_CONNECT_WORKER, {"connect.runtime.herder": "import asyncio"}),
     Plant(SOCKETS, {"client.consumer": "import socket"}),

@@ -40,7 +40,17 @@ def test_site_builds_strictly_and_loads_nothing_from_elsewhere(site: Path) -> No
     assert foreign == set()
 
 
-@pytest.mark.parametrize("name", ["cli.md", "python-api.md", "metrics.md"])
+def test_llms_txt_names_every_page_of_the_navigation_and_every_link_exists(site: Path) -> None:
+    text = (site / "llms.txt").read_text("utf-8")
+    links = re.findall(r"^- \[[^\]]+\]\(([^)]+)\): \S", text, re.MULTILINE)
+    assert len(links) > 30
+    assert [each for each in links if not (site / each).is_file()] == []
+    built = {str(each.relative_to(site)) for each in site.rglob("*.html")}
+    left_out = {each for each in built - set(links) if not each.startswith("decisions/0")}
+    assert left_out == {"404.html"}
+
+
+@pytest.mark.parametrize("name", ["cli.md", "python-api.md", "metrics.md", "../llms.txt"])
 def test_generated_reference_page_is_up_to_date(name: str) -> None:
     page = runpy.run_path(str(GENERATOR))["PAGES"][name]
     assert (GENERATOR.parent / name).read_text("utf-8") == page(), "run `make docs`"

@@ -109,6 +109,12 @@ COMMANDS: Final = {
         ("registry", "web.registry:app", "Run a schema registry and manage schemas.", _WEB),
         ("console", "web.console:app", "Web console for a cluster.", _WEB),
         (
+            "mcp",
+            "web.mcp:mcp",
+            "Serve a cluster as tools for language models (Model Context Protocol).",
+            _WEB,
+        ),
+        (
             "gateway",
             "web.gateway:app",
             "Schema registry, REST API and console in one process.",

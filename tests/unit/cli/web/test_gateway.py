@@ -104,7 +104,14 @@ def test_console_and_rest_use_the_registry_of_the_gateway(broker: EmbeddedBroker
                 urllib.request.urlopen(url, timeout=TIMEOUT_S)
 
 
-@pytest.mark.parametrize("name", ["registry", "rest", "console"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("registry", marks=pytest.mark.slow),
+        "rest",
+        pytest.param("console", marks=pytest.mark.slow),
+    ],
+)
 def test_a_port_in_use_is_reported_with_the_name_of_its_service(
     broker: EmbeddedBroker, name: str
 ) -> None:
