@@ -22,8 +22,8 @@ COLD_BYTES: Final = 200_000_000
 READ_BYTES_PER_SECOND: Final = 40_000_000
 CONSUMERS: Final = 3
 
-# Name, options of the broker, and how often the slow disk may be read. An incomplete batch at the end
-# of a response is read again at the beginning of the next one: 7% with these batches.
+# Name, options of the broker, and how often the slow disk may be read. An incomplete batch at the
+# end of a response is read again at the beginning of the next one: 7% with these batches.
 _MODES: Final = (
     ("no cache", (), None),
     ("cache, kept at the second read", ("headwater.cache.min.reads=2",), 2.2),
