@@ -3,13 +3,14 @@
 import asyncio
 import io
 import os
+import signal
 import sys
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.process.supervisor import SupervisedCommand, RestartBackoff, ProcessSupervisor
+from headwater.process.supervisor import ProcessSupervisor, RestartBackoff, SupervisedCommand
 
 TIMEOUT_S = 60
 READY = "print('headwater ready', flush=True)"
@@ -26,11 +27,19 @@ def label(name: str, line: bytes) -> bytes:
     return f"{name}: ".encode() + line
 
 
-def run(output: io.BytesIO, *children: SupervisedCommand) -> tuple[bool, int]:
+def run(
+    output: io.BytesIO, *children: SupervisedCommand, stops_when_ready: bool = False
+) -> tuple[bool, int]:
     """Run until a signal; return the outcome and how often all were ready."""
     ready = []
+
+    def on_ready() -> None:
+        ready.append(1)
+        if stops_when_ready:
+            os.kill(os.getpid(), signal.SIGTERM)
+
     supervisor = ProcessSupervisor(children, label=label, output=output)
-    running = supervisor.run(ready=lambda: ready.append(1))
+    running = supervisor.run(ready=on_ready)
     outcome = asyncio.run(asyncio.wait_for(running, TIMEOUT_S))
     return outcome, len(ready)
 
@@ -38,9 +47,8 @@ def run(output: io.BytesIO, *children: SupervisedCommand) -> tuple[bool, int]:
 def test_output_is_labelled_and_all_end_with_a_signal() -> None:
     output = io.BytesIO()
     write = "print('line', file=sys.stderr, flush=True)"
-    stop = f"os.kill({os.getpid()}, 15)"
-    children = [child("a", write, READY, STAY), child("b", write, READY, stop, STAY)]
-    assert run(output, *children)[0]
+    children = [child("a", write, READY, STAY), child("b", write, READY, STAY)]
+    assert run(output, *children, stops_when_ready=True) == (True, 1)
     assert sorted(output.getvalue().splitlines()) == [b"a: line", b"b: line"]
 
 

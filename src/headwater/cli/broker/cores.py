@@ -28,7 +28,7 @@ from headwater.network.free_ports import free_ports
 from headwater.network.host_name import own_host_name
 from headwater.process.private_files import make_private, write_private
 from headwater.process.ready_process import headwater_command
-from headwater.process.supervisor import SupervisedCommand, ProcessSupervisor
+from headwater.process.supervisor import ProcessSupervisor, SupervisedCommand
 from headwater.storage.log_manager import meta_properties
 
 CANNOT_START: Final = 2
