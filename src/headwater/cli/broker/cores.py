@@ -19,14 +19,14 @@ from headwater.broker.broker_server.local_cluster import (
     LocalCluster,
     local_cluster,
 )
-from headwater.common.exceptions import InvalidSetting
+from headwater.common.exceptions import InvalidSetting, StorageError
 from headwater.common.settings.broker_settings import BrokerSettings
 from headwater.common.settings.java_properties import format_properties
 from headwater.common.settings.quorum_settings import QUORUM_FILE
 from headwater.network.endpoint import Endpoint, parse_address, parse_endpoints
 from headwater.network.free_ports import free_ports
 from headwater.network.host_name import own_host_name
-from headwater.process.private_files import make_private, write_private
+from headwater.process.private_files import write_private
 from headwater.process.ready_process import headwater_command
 from headwater.process.supervisor import ProcessSupervisor, SupervisedCommand
 from headwater.storage.log_manager import meta_properties
@@ -196,7 +196,7 @@ def _defaults(cores: int) -> dict[str, str]:
 
 def _prepare(brokers: Sequence[CoreBroker], home: Path) -> LocalCluster:
     """Write the properties files and format directories that are new."""
-    make_private(home)
+    _make_directory(home)
     _check_directory(home, brokers)
     cluster = local_cluster(
         home, host=_VOTERS_HOST, first_id=brokers[0].node_id, nodes=len(brokers)
@@ -211,6 +211,13 @@ def _prepare(brokers: Sequence[CoreBroker], home: Path) -> LocalCluster:
         write_private(path, format_properties(texts).decode("latin-1"))
         cluster.format(broker.node_id, *broker.directories)
     return cluster
+
+
+def _make_directory(home: Path) -> None:
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot create log directory {home}: {error.strerror}") from error
 
 
 def _check_directory(home: Path, brokers: Sequence[CoreBroker]) -> None:

@@ -15,10 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from headwater.broker.metrics.process_metrics import process_age_s
-from headwater.broker.node.broker_process import Serving
 from headwater.cli.broker.log_format import FORMATS, LEVELS, log_to_standard_error
 from headwater.common.exceptions import (
     CannotListen,
@@ -52,6 +51,9 @@ from headwater.common.settings.setting_types import split_list
 from headwater.metadata.effective_configs import StaticConfig
 from headwater.network.endpoint import parse_address
 
+if TYPE_CHECKING:
+    from headwater.broker.node.broker_process import Serving
+
 CANNOT_START = 2
 INTERRUPTED = 130
 _CORES_MAX = 256
@@ -83,7 +85,7 @@ _HINTS: dict[type[HeadwaterError], str] = {
 _log = logging.getLogger(__name__)
 
 
-RunBroker = Callable[[StaticConfig, Callable[[Serving], None]], None]
+RunBroker = Callable[[StaticConfig, Callable[["Serving"], None]], None]
 """Runs a broker until it is stopped, and calls back once it serves requests."""
 
 
@@ -316,7 +318,7 @@ def _refuse_both(flag: str, names: Sequence[str], single: Mapping[str, str]) -> 
             raise InvalidSetting(f"{flag} and -o {name} set the same setting; give only one")
 
 
-def _announce(serving: Serving, static: StaticConfig) -> None:
+def _announce(serving: "Serving", static: StaticConfig) -> None:
     addresses = ", ".join(endpoint.address for endpoint in serving.endpoints)
     directories = static.settings.log_dirs or (static.settings.log_dir,)
     age_s = process_age_s()
