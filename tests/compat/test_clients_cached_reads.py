@@ -22,6 +22,7 @@ RECORD_BYTES = 2_000
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
     need_cachestat(tmp_path)
+    (tmp_path / "cache").mkdir()
     settings: dict[str, Value] = {
         "headwater.cache.dir": str(tmp_path / "cache"),
         "headwater.cache.min.reads": 1,

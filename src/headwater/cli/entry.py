@@ -4,7 +4,12 @@
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headwater.broker.node.broker_process import Serving
+    from headwater.metadata.effective_configs import StaticConfig
 
 # Exit code of a shell for a command that Ctrl-C ended.
 _INTERRUPTED = 130
@@ -23,7 +28,12 @@ def main() -> None:
 
 
 def start_broker(arguments: Sequence[str]) -> int:
-    from headwater.broker.node.broker_process import run_broker
     from headwater.cli.broker.start import start
 
-    return start(arguments, lambda static, ready: run_broker(static, ready=ready))
+    def run(static: "StaticConfig", ready: "Callable[[Serving], None]") -> None:
+        # Imported only here: a supervisor of several brokers needs none of a broker's modules.
+        from headwater.broker.node.broker_process import run_broker
+
+        run_broker(static, ready=ready)
+
+    return start(arguments, run)

@@ -109,6 +109,7 @@ class StorageSteps:
             (2, self._configure),
             (4, self._checkpoint),
             (8, self._look),
+            (20, self._read_cold),
             (4, self._restart_cleanly),
             (2, self._crash_process),
             (3, self._cut_power),
@@ -408,6 +409,22 @@ class StorageSteps:
     def _read_somewhere(self, driver: LogDriver) -> None:
         offset = self.rng.randint(driver.log.log_start_offset, driver.log.end_offset)
         driver.log.read(offset, max_bytes=1_000, bound=ReadBound.LAST_STABLE)
+
+    def _read_cold(self) -> str:
+        """Consumers read the same old records through the cache on another disk."""
+        driver = self._any_log()
+        log, reads = driver.log, self.world.cached_reads
+        # Few offsets, so that they are read again in later steps.
+        first, last = log.log_start_offset, log.end_offset
+        offset = self.rng.choice([first, first, (first + last) // 2])
+        try:
+            for _ in range(self.rng.randint(1, 4)):
+                found = log.read(offset, max_bytes=1_000, bound=ReadBound.LOG_END).range
+                if found is not None:
+                    reads.read(log.local_log, found)
+        except TooManyOpenFiles:
+            return f"{driver.tracked.partition} in vain"
+        return f"{driver.tracked.partition} at {offset}, {reads.summary}"
 
     def _crash_and_restart(self) -> str:
         self.world.crash(self._no_milder_than(self._any_crash()))

@@ -33,6 +33,7 @@ from tests.simulation.fakes.inline_cleaner import InlineCleaner
 from tests.simulation.fakes.lossy_disk import LossyDisk, PowerCut
 from tests.simulation.fakes.seeded_random import SeededRandom
 from tests.simulation.worlds import log_checks, producer_reference
+from tests.simulation.worlds.cached_reads import CachedReads
 from tests.simulation.worlds.log_model import Found, LogModel, Restart
 from tests.simulation.worlds.producer_reference import Producers
 
@@ -104,6 +105,7 @@ class StorageWorld:
         self.executor = HeldExecutor(random.Random(f"{seed} executor"))
         self.tracked: dict[TopicPartition, Tracked] = {}
         self.restarts: dict[Restart, int] = dict.fromkeys(Restart, 0)
+        self.cached_reads = CachedReads(seed)
         self._paths = PATHS[:path_count]
         self._max_open_files = max_open_files
         self._directories: LogManager | None = None
@@ -123,6 +125,7 @@ class StorageWorld:
     def start(self) -> None:
         """Start the process, which reads the disk; the caller handles a crash on the way."""
         self.files = OpenFiles(self.disk, self._max_open_files)
+        self.cached_reads.start()
         tools = DirectoryTools(
             node_id=1,
             cluster_id="simulated",
@@ -332,6 +335,7 @@ class StorageWorld:
 
     def _end_life(self, restart: Restart) -> None:
         self.executor.crash()
+        self.cached_reads.end(is_power_cut=restart is Restart.POWER_CUT)
         self.restarts[restart] += 1
         self._directories = None
 

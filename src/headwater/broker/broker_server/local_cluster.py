@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from headwater.common.exceptions import InvalidSetting
 from headwater.common.ids import TopicId
+from headwater.common.settings.quorum_settings import QUORUM_FILE
 from headwater.metadata_store.raft.metadata_version import feature_levels
 from headwater.metadata_store.raft.storage_formatter import (
     FormatRequest,
@@ -28,7 +29,6 @@ from headwater.network.system_clock import SystemClock, SystemRandom
 from headwater.storage.io.os_disk import OsDisk
 
 VOTERS: Final = 3
-QUORUM_FILE: Final = "quorum.json"
 # Kafka's default of 1000 ms would be most of the time that a start takes.
 QUORUM_TIMEOUTS: Final = {"controller.quorum.election.timeout.ms": "300"}
 
@@ -59,16 +59,17 @@ class LocalCluster:
             **QUORUM_TIMEOUTS,
         }
 
-    def format(self, node_id: int, directory: Path) -> None:
-        """Format the directory of a node, unless it is formatted."""
-        directory.mkdir(parents=True, exist_ok=True)
+    def format(self, node_id: int, *directories: Path) -> None:
+        """Format the log directories of a node, unless they are formatted."""
+        for each in directories:
+            each.mkdir(parents=True, exist_ok=True)
         is_voter = any(each.node_id == node_id for each in self.voters)
         format_storage(
             FormatRequest(
                 node_id=node_id,
                 cluster_id=self.cluster_id,
-                directories=(directory,),
-                metadata_directory=directory,
+                directories=directories,
+                metadata_directory=directories[0],
                 features=feature_levels(None, {}),
                 controller_listener=_LISTENER,
                 initial_controllers=self.voters if is_voter else None,

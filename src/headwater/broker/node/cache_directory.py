@@ -66,6 +66,8 @@ class NodeCache:
             steady_ms=steady_ms,
         )
         try:
+            # Raises if it is missing, perhaps because its disk is not mounted.
+            disk.volume(directory.parent)
             disk.make_directory(directory)
             self._resources.enter_context(DirectoryLock(directory))
         except StorageError as error:

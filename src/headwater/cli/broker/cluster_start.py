@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Sequence
 
+    from headwater.process.ready_process import ReadyProcess
     from headwater.process.zookeeper_server import Server
 
 CANNOT_START = 2
 ALL_ENDED = 1
 
-_READY = b"headwater ready"
 _ERROR = "headwater: "
 # Options of `headwater start` in the reason, and those of this command in their place.
 _ADVICE: Final = {
@@ -138,8 +136,8 @@ class _Plan:
 
     def check_directory(self) -> None:
         """Reject a directory with a cluster on the other metadata store."""
-        from headwater.broker.broker_server.local_cluster import QUORUM_FILE
         from headwater.common.exceptions import WrongLogDirectory
+        from headwater.common.settings.quorum_settings import QUORUM_FILE
 
         has_quorum = (self.directory / QUORUM_FILE).exists()
         if self.is_kraft and not has_quorum and self._has_zookeeper():
@@ -165,11 +163,10 @@ class _Plan:
 
     def broker_command(self, place: int, connect: str) -> list[str]:
         from headwater.network.host_name import own_host_name
-        from headwater.process import die_with_parent
+        from headwater.process.ready_process import headwater_command
 
         node_id = self.first_id + place
-        command = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid())]
-        command += [sys.executable, "-P", "-m", "headwater", "start"]
+        command = headwater_command("start")
         if self.is_kraft:
             command += ["--config", str(self.properties_of(node_id))]
         else:
@@ -187,43 +184,18 @@ class _Plan:
 
 
 class _Broker:
-    def __init__(self, node_id: int, port: int, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, node_id: int, port: int, process: ReadyProcess) -> None:
         self.node_id = node_id
         self.port = port
-        self._process = process
+        self.process = process
         self._is_exit_reported = False
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def is_running(self) -> bool:
-        return self._process.returncode is None
-
-    async def is_ready(self) -> bool:
-        """Wait for the ready line; return False if the process exits first."""
-        assert self._process.stdout is not None
-        if not (await self._process.stdout.readline()).startswith(_READY):
-            await self._process.wait()
-            return False
-        return True
 
     def report_exit(self) -> None:
         """Print that the process has exited, once."""
-        if not self.is_running and not self._is_exit_reported:
+        if not self.process.is_running and not self._is_exit_reported:
             self._is_exit_reported = True
-            code = self._process.returncode
+            code = self.process.exit_code
             typer.echo(f"headwater: broker {self.node_id} ended with exit code {code}", err=True)
-
-    async def stop(self) -> None:
-        if self.is_running:
-            self._process.terminate()
-        await self._process.wait()
-
-    def kill(self) -> None:
-        if self.is_running:
-            self._process.kill()
 
 
 async def _run(plan: _Plan) -> int:
@@ -235,6 +207,7 @@ async def _run(plan: _Plan) -> int:
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, end)
     from headwater.process.private_files import make_private
+    from headwater.process.ready_process import first_of
 
     plan.check_directory()
     make_private(plan.directory)
@@ -244,7 +217,7 @@ async def _run(plan: _Plan) -> int:
         for place in range(len(plan.ports)):
             brokers += [await _start_broker(plan, place, connect)]
         ready = asyncio.ensure_future(_all_ready(brokers))
-        await _first_of(asyncio.shield(ready), ended.wait())
+        await first_of(asyncio.shield(ready), ended.wait())
         if not ended.is_set():
             failed = await ready
             if failed is not None:
@@ -263,7 +236,7 @@ async def _all_ready(brokers: Sequence[_Broker]) -> _Broker | None:
     """
 
     async def failed(broker: _Broker) -> _Broker | None:
-        return None if await broker.is_ready() else broker
+        return None if await broker.process.is_ready() else broker
 
     for each in asyncio.as_completed([failed(broker) for broker in brokers]):
         found = await each
@@ -300,23 +273,18 @@ async def _zookeeper(plan: _Plan) -> tuple[Server | None, str]:
 async def _start_broker(plan: _Plan, place: int, connect: str) -> _Broker:
     node_id = plan.first_id + place
     from headwater.process.private_files import open_private
+    from headwater.process.ready_process import ReadyProcess
 
     with open_private(plan.log_of(node_id), append=True) as log:
-        process = await asyncio.create_subprocess_exec(
-            *plan.broker_command(place, connect),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=log,
-            # Ctrl-C goes to this process, which then stops the brokers one by one.
-            process_group=0,
-        )
+        process = await ReadyProcess.start(plan.broker_command(place, connect), stderr=log)
     return _Broker(node_id, plan.ports[place], process)
 
 
 def _announce(plan: _Plan, server: Server | None, connect: str, brokers: Sequence[_Broker]) -> None:
     described: dict[str, object] = {
         "brokers": [
-            {"id": broker.node_id, "pid": broker.pid, "port": broker.port} for broker in brokers
+            {"id": broker.node_id, "pid": broker.process.pid, "port": broker.port}
+            for broker in brokers
         ],
     }
     if not plan.is_kraft:
@@ -346,11 +314,13 @@ def _store(plan: _Plan, connect: str) -> str:
 
 async def _watch(server: Server | None, brokers: Sequence[_Broker], ended: asyncio.Event) -> int:
     """Report processes that exit, until Ctrl-C or until nothing is left running."""
+    from headwater.process.ready_process import first_of
+
     is_reported = False
     while not ended.is_set():
         for broker in brokers:
             broker.report_exit()
-        if not is_reported and not any(broker.is_running for broker in brokers):
+        if not is_reported and not any(broker.process.is_running for broker in brokers):
             is_reported = True
             rest = "" if server is None else "; ZooKeeper keeps running until Ctrl-C"
             typer.echo(f"headwater: all brokers have exited{rest}", err=True)
@@ -359,33 +329,14 @@ async def _watch(server: Server | None, brokers: Sequence[_Broker], ended: async
         if server is not None and not server.is_running:
             typer.echo("headwater: ZooKeeper has exited; the brokers keep running", err=True)
             server = None
-        await _first_of(asyncio.sleep(_WATCH_INTERVAL_S), ended.wait())
+        await first_of(asyncio.sleep(_WATCH_INTERVAL_S), ended.wait())
     return 0
 
 
 async def _stop(server: Server | None, brokers: Sequence[_Broker], killed: asyncio.Event) -> None:
     """Shut down brokers one by one, so that leadership moves; kill on a second signal."""
+    from headwater.process.ready_process import stop_in_turn
 
-    async def stop_all() -> None:
-        # The first ones are voters of a KRaft quorum, without which no leadership can move.
-        for broker in reversed(brokers):
-            await broker.stop()
-
-    await _first_of(stop_all(), killed.wait())
-    for broker in brokers:
-        broker.kill()
-        await broker.stop()
+    await stop_in_turn([broker.process for broker in brokers], killed)
     if server is not None:
         await asyncio.to_thread(server.stop)
-
-
-async def _first_of(one: Awaitable[object], other: Awaitable[object]) -> None:
-    """Wait until one of the two is done, and cancel only the wait for the other."""
-
-    async def wait_for(each: Awaitable[object]) -> None:
-        await each
-
-    tasks = [asyncio.create_task(wait_for(each)) for each in (one, other)]
-    _, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in waiting:
-        task.cancel()

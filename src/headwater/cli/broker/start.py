@@ -15,10 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from headwater.broker.metrics.process_metrics import process_age_s
-from headwater.broker.node.broker_process import Serving
 from headwater.cli.broker.log_format import FORMATS, LEVELS, log_to_standard_error
 from headwater.common.exceptions import (
     CannotListen,
@@ -35,6 +34,7 @@ from headwater.common.settings.java_properties import parse_properties
 from headwater.common.settings.quorum_settings import (
     BROKER,
     CONTROLLER,
+    QUORUM_FILE,
     parse_quorum_settings,
     roles_of,
 )
@@ -47,11 +47,16 @@ from headwater.common.settings.server_properties import (
     names_several_nodes,
     supported_properties,
 )
+from headwater.common.settings.setting_types import split_list
 from headwater.metadata.effective_configs import StaticConfig
 from headwater.network.endpoint import parse_address
 
+if TYPE_CHECKING:
+    from headwater.broker.node.broker_process import Serving
+
 CANNOT_START = 2
 INTERRUPTED = 130
+_CORES_MAX = 256
 
 # Defaults for a broker without a server.properties: reachable from this machine only, and not in
 # Kafka's default directory under /tmp.
@@ -80,7 +85,7 @@ _HINTS: dict[type[HeadwaterError], str] = {
 _log = logging.getLogger(__name__)
 
 
-RunBroker = Callable[[StaticConfig, Callable[[Serving], None]], None]
+RunBroker = Callable[[StaticConfig, Callable[["Serving"], None]], None]
 """Runs a broker until it is stopped, and calls back once it serves requests."""
 
 
@@ -90,6 +95,9 @@ def start(arguments: Sequence[str], run_broker: RunBroker) -> int:
     log_to_standard_error(log_format=options.log_format, level=options.log_level)
     try:
         texts = texts_of(options)
+        if options.cores is not None:
+            return _start_on_cores(texts, options)
+        _refuse_several_brokers(texts)
         if roles_of(texts) == (CONTROLLER,):
             _start_controller(texts, is_strict=options.strict)
             return 0
@@ -109,6 +117,27 @@ def start(arguments: Sequence[str], run_broker: RunBroker) -> int:
         # The broker has not installed its signal handlers yet.
         return INTERRUPTED
     return 0
+
+
+def _start_on_cores(texts: Mapping[str, str], options: argparse.Namespace) -> int:
+    """Run one broker per core, in processes of their own."""
+    from headwater.cli.broker.cores import run_on_cores
+
+    passed_on = ["--log-format", options.log_format, "--log-level", options.log_level]
+    if options.strict:
+        passed_on.append("--strict")
+    return run_on_cores(texts, options.cores, options=passed_on, log_format=options.log_format)
+
+
+def _refuse_several_brokers(texts: Mapping[str, str]) -> None:
+    """Refuse a log directory that has the directories of several brokers."""
+    directories = texts.get("log.dirs") or texts.get("log.dir") or ""
+    for each in split_list(directories):
+        if (Path(each) / QUORUM_FILE).exists():
+            raise WrongLogDirectory(
+                f"{each} has a cluster of several brokers; start it with --cores N, or with "
+                "headwater cluster start --dir"
+            )
 
 
 def _start_controller(texts: Mapping[str, str], *, is_strict: bool) -> None:
@@ -201,6 +230,12 @@ def parser() -> argparse.ArgumentParser:
     add("--listen", metavar="HOST:PORT", help="the only address to listen on (listeners)")
     add("--node-id", metavar="N", help="node id of this broker (node.id)")
     add(
+        "--cores",
+        type=_cores,
+        metavar="N",
+        help="start N brokers as one KRaft cluster, on the address of --listen and the next ports",
+    )
+    add(
         "--zookeeper",
         metavar="HOST:PORT",
         help="join the cluster in this ZooKeeper (zookeeper.connect): HOST:PORT[,...][/chroot]",
@@ -230,6 +265,12 @@ def parser() -> argparse.ArgumentParser:
 
 def _level_help() -> str:
     return f"lowest level to log: {', '.join(LEVELS)} (default: info)"
+
+
+def _cores(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= _CORES_MAX:
+        raise argparse.ArgumentTypeError(f"must be a number from 1 to {_CORES_MAX}, not {text}")
+    return int(text)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -277,7 +318,7 @@ def _refuse_both(flag: str, names: Sequence[str], single: Mapping[str, str]) -> 
             raise InvalidSetting(f"{flag} and -o {name} set the same setting; give only one")
 
 
-def _announce(serving: Serving, static: StaticConfig) -> None:
+def _announce(serving: "Serving", static: StaticConfig) -> None:
     addresses = ", ".join(endpoint.address for endpoint in serving.endpoints)
     directories = static.settings.log_dirs or (static.settings.log_dir,)
     age_s = process_age_s()

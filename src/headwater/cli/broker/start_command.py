@@ -38,6 +38,15 @@ def start(
             "--node-id", metavar="N", help="Node id of this broker (node.id). Default: 0."
         ),
     ] = None,
+    _cores: Annotated[
+        int | None,
+        typer.Option(
+            "--cores",
+            metavar="N",
+            help="Start N brokers as one KRaft cluster, on the address of --listen and the next "
+            "ports.",
+        ),
+    ] = None,
     _zookeeper: Annotated[
         str | None,
         typer.Option(

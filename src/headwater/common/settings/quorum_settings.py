@@ -20,6 +20,8 @@ from headwater.common.settings.setting_types import (
 
 CONTROLLER: Final = "controller"
 BROKER: Final = "broker"
+QUORUM_FILE: Final = "quorum.json"
+"""Describes the quorum of a cluster on one machine, in the directory of its brokers."""
 
 
 class HostAndPort(NamedTuple):

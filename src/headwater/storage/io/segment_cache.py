@@ -323,7 +323,12 @@ class SegmentCache:
     # In the writer.
 
     def _empty_directory(self) -> int:
-        """Remove all files of the cache, write one; return the space for new ones."""
+        """Remove all files of the cache, write one; return the space for new ones.
+
+        Note: the parent must exist. While the faster disk is not mounted, it is missing, and a new
+        one would be on another disk.
+        """
+        self._disk.volume(self._directory.parent)
         self._disk.make_directory(self._directory)
         for name in self._disk.names(self._directory):
             if name.endswith(SUFFIX):

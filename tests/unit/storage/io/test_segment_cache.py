@@ -55,6 +55,7 @@ class CacheScene:
         self.slow, self.fast = LossyDisk(random.Random(seed)), LossyDisk(random.Random(seed + 1))
         self.files = OpenFiles(self.slow, 8)
         self.slow_bytes = 0
+        self.fast.make_directory(FAST.parent)
         self.now_ms = 0
         self.limits = CacheLimits(size_bytes=size_bytes, min_reads=min_reads)
         self.is_inline = is_inline
@@ -219,7 +220,11 @@ def remove_directory(scene: CacheScene) -> None:
     scene.fast.remove_tree(FAST)
 
 
-@pytest.mark.parametrize("fault", [break_disk, fill_disk, remove_directory])
+def unmount_disk(scene: CacheScene) -> None:
+    scene.fast.remove_tree(FAST.parent)
+
+
+@pytest.mark.parametrize("fault", [break_disk, fill_disk, unmount_disk])
 def test_failed_cache_disk_is_logged_once_and_consumers_are_served_from_the_log(
     fault: Callable[[CacheScene], None], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -254,6 +259,17 @@ def test_failed_cache_begins_again_empty_when_its_disk_is_repaired() -> None:
     assert scene.cache.hit_bytes == PAGE
     assert len(scene.cached_files()) == 1
     assert scene.seen == [scene.content(0, PAGE)] * 6
+
+
+def test_removed_directory_is_made_again() -> None:
+    scene = CacheScene(min_reads=1)
+    remove_directory(scene)
+    scene.read(0, PAGE)
+    assert not scene.cache.is_available
+    scene.now_ms += RETRY_MS
+    for _ in range(3):
+        scene.read(0, PAGE)
+    assert (scene.cache.is_available, len(scene.hits)) == (True, 1)
 
 
 def test_cache_without_descriptors_keeps_nothing_and_stays_available() -> None:
