@@ -22,7 +22,10 @@ _OPENING: Final = ("{", "[")
 
 
 def json_tree(text: str, *, label: str = "JSON") -> Html:
-    """A block of JSON; plain if it is long. `label` names it for screen readers, uniquely."""
+    """A block of JSON; plain if it is long.
+
+    `label` is its name for screen readers, unique on the page.
+    """
     lines = text.split("\n")
     if len(lines) > LINES_MAX or len(text) > CHARS_MAX:
         return tag("pre", text, tabindex="0", class_="json")
