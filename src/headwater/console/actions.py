@@ -129,7 +129,7 @@ async def delete_records(call: ConsoleRequest) -> Done:
     """Delete all records, or those of one partition, or those before an offset."""
     name = call.parts[0]
     call.expect_confirmation(name, "these records are to be deleted")
-    known = known_topic(await call.cluster_view(topic=name), name)
+    known = known_topic(await call.cluster_view(name), name)
     partition = await _partition(call, name)
     numbers = [each.partition for each in known.partitions] if partition is None else [partition]
     offset = call.fields.get("offset", "").strip()
@@ -191,7 +191,7 @@ async def _partition(call: ConsoleRequest, topic: str) -> int | None:
 
 
 async def _expect_partition(call: ConsoleRequest, topic: str, number: int) -> None:
-    known = known_topic(await call.cluster_view(topic=topic), topic)
+    known = known_topic(await call.cluster_view(topic), topic)
     if not 0 <= number < len(known.partitions):
         raise not_found(f"'{topic}' has no partition {number}.")
 

@@ -47,10 +47,10 @@ class ConsoleRequest(HttpRequest):
     def admin(self) -> Admin:
         return self.console.connections.admin
 
-    async def cluster_view(self, *, topic: str | None = None) -> ClusterView:
-        """The cluster's topics and brokers, refreshed if the topic is missing."""
+    async def cluster_view(self, *topics: str) -> ClusterView:
+        """The cluster's topics and brokers, refreshed if one of the topics is missing."""
         found = await self.console.cluster_views.get()
-        if topic is not None and topic not in found.topics:
+        if any(each not in found.topics for each in topics):
             self.console.cluster_views.forget()
             found = await self.console.cluster_views.get()
         return found

@@ -169,7 +169,7 @@ async def read_topics(call: ConsoleRequest) -> TopicList:
 
 
 async def read_topic(call: ConsoleRequest) -> TopicDetail:
-    cluster = await call.cluster_view(topic=call.parts[0])
+    cluster = await call.cluster_view(call.parts[0])
     return await topic_detail(
         call.admin,
         cluster,
@@ -182,7 +182,7 @@ async def read_topic(call: ConsoleRequest) -> TopicDetail:
 
 async def read_records(call: ConsoleRequest) -> RecordList:
     topic, query = call.parts[0], record_query(call)
-    known = known_topic(await call.cluster_view(topic=topic), topic)
+    known = known_topic(await call.cluster_view(topic), topic)
     numbers = chosen_partitions(call, len(known.partitions))
     views = [each for each in known.partitions if each.partition in numbers]
     found_edges = await edges(call.admin, topic, views)
@@ -210,9 +210,9 @@ async def read_records(call: ConsoleRequest) -> RecordList:
 
 async def read_messages(call: ConsoleRequest) -> MessageList:
     """The newest records of up to five topics."""
-    cluster = await call.cluster_view()
     given = [call.query.get(f"topic{each}", "").strip() for each in range(TOPICS_MAX)]
     chosen = tuple(dict.fromkeys(filter(None, given)))
+    cluster = await call.cluster_view(*chosen)
     limit = call.number("limit", 10)
     if not 1 <= limit <= RECORDS_PER_TOPIC_MAX:
         raise bad_request(f"'limit' must be 1 to {RECORDS_PER_TOPIC_MAX}.")
@@ -354,7 +354,7 @@ def _raw(call: ConsoleRequest, what: str, content: bytes | None) -> RawBytes:
 async def _found_record(call: ConsoleRequest) -> tuple[ConsumerRecord, tuple[int, int]]:
     """A record, and the first and end offset of its partition."""
     topic, partition, offset = call.parts
-    known = known_topic(await call.cluster_view(topic=topic), topic)
+    known = known_topic(await call.cluster_view(topic), topic)
     number, wanted = whole(partition, "partition"), whole(offset, "offset")
     views = [each for each in known.partitions if each.partition == number]
     if not views:
@@ -370,7 +370,7 @@ async def _found_record(call: ConsoleRequest) -> tuple[ConsumerRecord, tuple[int
 
 async def read_tail(call: ConsoleRequest) -> TailRequest:
     topic, query = call.parts[0], record_query(call)
-    known = known_topic(await call.cluster_view(topic=topic), topic)
+    known = known_topic(await call.cluster_view(topic), topic)
     numbers = chosen_partitions(call, len(known.partitions))
     return TailRequest(
         topic=topic,
@@ -389,7 +389,7 @@ async def read_tail(call: ConsoleRequest) -> TailRequest:
 
 
 async def read_topic_groups(call: ConsoleRequest) -> TopicGroups:
-    cluster = await call.cluster_view(topic=call.parts[0])
+    cluster = await call.cluster_view(call.parts[0])
     return await topic_groups(call.admin, cluster, call.parts[0])
 
 
@@ -420,7 +420,7 @@ async def read_group(call: ConsoleRequest) -> GroupDetail:
 async def read_reset(call: ConsoleRequest) -> ResetPlan:
     """Preview a reset. Nothing is changed."""
     group, topic, way = call.parts[0], call.query.get("topic", ""), call.choice("to", WAYS)
-    cluster = await call.cluster_view(topic=topic or None)
+    cluster = await call.cluster_view(*([topic] if topic else []))
     value = call.query.get("value", "").strip()
     described = await described_group(call.admin, group)
     lags = await group_lags(call.admin, cluster, described)
@@ -510,13 +510,13 @@ def _search_text(call: ConsoleRequest) -> str:
 
 
 async def read_pipelines(call: ConsoleRequest) -> RunList:
-    if TOPIC not in (await call.cluster_view(topic=TOPIC)).topics:
+    if TOPIC not in (await call.cluster_view(TOPIC)).topics:
         return RunList(runs=())
     return await call.console.runs.list()
 
 
 async def read_pipeline(call: ConsoleRequest) -> RunDetail:
-    known_topic(await call.cluster_view(topic=TOPIC), TOPIC)
+    known_topic(await call.cluster_view(TOPIC), TOPIC)
     return await call.console.runs.detail(call.parts[0])
 
 
