@@ -232,7 +232,7 @@ class ConnectWorker:
             self._decide(Activated())
 
     async def _write_statuses(self) -> None:
-        """Write statuses in the order of the decisions, as many at once as there are."""
+        """Write statuses in the order of the decisions, all that wait at once."""
         while True:
             records = [await self._statuses.get()]
             while not self._statuses.empty():
@@ -242,7 +242,7 @@ class ConnectWorker:
                 self._statuses.task_done()
 
     async def _write_until_done(self, records: list[ConnectRecord | None]) -> None:
-        """Write statuses, again while brokers do not answer: the last one must not be lost."""
+        """Write statuses, again while brokers do not answer: the last one must arrive."""
         while True:
             try:
                 if None in records and self._herder.is_active:
