@@ -1,6 +1,8 @@
 """Connect workers that are killed: another one continues, and no row is lost or copied twice."""
 
 import json
+import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -108,6 +110,76 @@ def test_a_standby_worker_takes_over_and_every_row_is_copied_once(
         assert imported(servers, "orders") == expected
         assert exported(lake) == expected
         assert "Traceback" not in active.log_text, active.log_text
+
+
+def processes_of(pid: int) -> list[int]:
+    """A process and all that it has started."""
+    parents = {}
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = each.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(each.parent.name)] = int(fields[1])
+    found = [pid]
+    for known in found:
+        found += [child for child, parent in parents.items() if parent == known]
+    return found
+
+
+def test_a_worker_that_was_frozen_and_replaced_writes_nothing_any_more(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    drop, lake = tmp_path / "in", tmp_path / "out"
+    drop.mkdir()
+    lake.mkdir()
+    servers = broker.bootstrap_servers
+    with Admin({"bootstrap.servers": servers}) as admin:
+        admin.create_topics([NewTopic(name="orders", partitions=PARTITIONS)])
+    source = {
+        "connector.class": "FilesSource",
+        "topic": "orders",
+        "path": str(drop),
+        "format": "json",
+        "maxFilesPerTrigger": "1",
+        "poll.interval.ms": "50",
+    }
+    sink = {
+        "connector.class": "FilesSink",
+        "topics": "orders",
+        "schema": "id bigint, name string",
+        "path": str(lake),
+        "format": "json",
+        "batch.max.records": "200",
+    }
+    with WorkerProcess(servers, "group") as frozen, WorkerProcess(servers, "group") as standby:
+        # A change at the standby is carried out by the active worker.
+        assert standby.ask("PUT", "/connectors/in/config", source).status == 201
+        assert standby.ask("PUT", "/connectors/out/config", sink).status == 201
+        for name in ("in", "out"):
+            status = standby.wait_for_state(name, "RUNNING")
+            assert status["tasks"][0]["worker_id"] == frozen.worker_id
+        count = add_files(drop, 0)
+        eventually(lambda: exported(lake), lambda: frozen.log_text)
+        stopped = processes_of(frozen.pid)
+        for each in stopped:
+            os.kill(each, signal.SIGSTOP)
+        try:
+            eventually(lambda: len(exported(lake)) == count, lambda: standby.log_text)
+        finally:
+            for each in stopped:
+                os.kill(each, signal.SIGCONT)
+        eventually(lambda: "standing by" in frozen.log_text, lambda: frozen.log_text)
+        eventually(lambda: len(processes_of(frozen.pid)) <= 2, lambda: frozen.log_text)
+        count = add_files(drop, count)
+        eventually(lambda: len(exported(lake)) == count, lambda: standby.log_text)
+        expected = Counter(range(count))
+        assert imported(servers, "orders") == expected
+        assert exported(lake) == expected
+        for worker in (frozen, standby):
+            for name in ("in", "out"):
+                status = worker.wait_for_state(name, "RUNNING")
+                assert status["tasks"][0]["worker_id"] == standby.worker_id
 
 
 def test_a_worker_that_is_started_elsewhere_continues_and_deletes_nothing(

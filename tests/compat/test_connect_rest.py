@@ -182,15 +182,16 @@ def test_tasks_are_listed_and_restarted(worker: WorkerProcess, source: dict[str,
     worker.wait_for_state("source", "RUNNING")
 
 
-def test_a_restart_answers_as_it_was_asked(worker: WorkerProcess, source: dict[str, str]) -> None:
-    del source
-    assert worker.ask("POST", "/connectors/source/restart").status == 204
-    only_failed = worker.ask("POST", "/connectors/source/restart?onlyFailed=true&includeTasks=true")
+def test_a_restart_answers_as_it_was_asked(worker: WorkerProcess, folder: Path) -> None:
+    assert worker.ask("PUT", "/connectors/again/config", config_of(folder)).status == 201
+    worker.wait_for_state("again", "RUNNING")
+    assert worker.ask("POST", "/connectors/again/restart").status == 204
+    only_failed = worker.ask("POST", "/connectors/again/restart?onlyFailed=true&includeTasks=true")
     assert only_failed.status == 202
     assert only_failed.json["tasks"][0]["state"] == "RUNNING"
-    with_tasks = worker.ask("POST", "/connectors/source/restart?includeTasks=true")
+    with_tasks = worker.ask("POST", "/connectors/again/restart?includeTasks=true")
     assert with_tasks.json["tasks"][0]["state"] == "RESTARTING"
-    worker.wait_for_state("source", "RUNNING")
+    assert worker.ask("DELETE", "/connectors/again").status == 204
 
 
 def test_pause_stop_and_resume(worker: WorkerProcess, folder: Path) -> None:

@@ -3,7 +3,10 @@
 Any worker of a group may change configs. All share one `transactional.id`: to write, a worker
 initializes its producer, which fences the previous writer, and reads to the end of the config topic
 before it decides. If it is fenced meanwhile, the transaction fails as a whole, and the worker
-decides again on the new state. Statuses are written without transactions, by the active worker.
+decides again on the new state.
+
+Statuses are the active worker's. It claims them with another `transactional.id`, so that a worker
+that does not know yet that it was replaced cannot overwrite them.
 """
 
 import asyncio
@@ -97,7 +100,6 @@ class ConnectStore:
                 self._offsets_consumer = self._new_consumer()
                 self._consumer.assign(partitions)
                 self._consumer.seek_to_beginning()
-                self._status_producer = Producer(self._client, linger_ms=0)
                 self._following = asyncio.create_task(self._follow(self._consumer))
                 await self._catch_up(partitions)
                 self._is_loaded = True
@@ -112,9 +114,7 @@ class ConnectStore:
             with suppress(asyncio.CancelledError):
                 await self._following
         await self._drop_producer()
-        if self._status_producer is not None:
-            with suppress(KafkaError):
-                await self._status_producer.close(_BACKOFF_S)
+        await self._drop_status_producer()
         for consumer in (self._consumer, self._offsets_consumer):
             if consumer is not None:
                 await consumer.close(0)
@@ -159,19 +159,48 @@ class ConnectStore:
             if not is_producer_usable:
                 await self._drop_producer()
 
-    async def put_status(self, record: ConnectRecord) -> None:
-        """Write a record of the status topic."""
-        assert self._status_producer is not None, "the store was started"
-        key, value = encode_record(record)
-        try:
-            await self._status_producer.send(self._settings.status_storage_topic, value, key=key)
-        except KafkaError as error:
-            log.warning("Write failed: topic=%s error=%s", "status.storage.topic", error)
+    async def claim_statuses(self) -> None:
+        """Become the only worker that writes statuses."""
+        await self._drop_status_producer()
+        producer = Producer(
+            self._client,
+            transactional_id=f"connect-status-{self._settings.group_id}",
+            linger_ms=0,
+        )
+        self._status_producer = producer
+        await producer.init_transactions()
 
-    async def flush_statuses(self) -> None:
-        if self._status_producer is not None:
+    async def put_statuses(self, records: Sequence[ConnectRecord]) -> bool:
+        """Write records of the status topic; False if another worker has claimed them."""
+        producer = self._status_producer
+        if producer is None:
+            return True
+        try:
+            await producer.begin_transaction()
+            await self._send_statuses(producer, records)
+            await producer.commit_transaction()
+        except _FENCED:
+            log.info("Statuses are another worker's now: group=%s", self._settings.group_id)
+            await self._drop_status_producer()
+            return False
+        return True
+
+    async def forget_topics(self, records: Sequence[ConnectRecord]) -> None:
+        """Reset the list of topics of a connector; any worker may."""
+        async with Producer(self._client, linger_ms=0) as producer:
+            await self._send_statuses(producer, records)
+            await producer.flush(_WRITE_S)
+
+    async def _send_statuses(self, producer: Producer, records: Sequence[ConnectRecord]) -> None:
+        for each in records:
+            key, value = encode_record(each)
+            await producer.send(self._settings.status_storage_topic, value, key=key)
+
+    async def _drop_status_producer(self) -> None:
+        producer, self._status_producer = self._status_producer, None
+        if producer is not None:
             with suppress(KafkaError):
-                await self._status_producer.flush(_WRITE_S)
+                await producer.close(_BACKOFF_S)
 
     async def put_offsets(
         self, transactional_id: str, decide: Callable[[ConnectState], Sequence[OffsetRecord]]

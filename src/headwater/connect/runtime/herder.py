@@ -52,7 +52,7 @@ class ConnectorsChanged:
 
 @dataclass(frozen=True, slots=True)
 class Activated:
-    """This worker has become the active one of its group."""
+    """This worker has become the active one, or must report everything again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final, assert_never
 
+from headwater.client.errors import KafkaError
 from headwater.common.ports import Clock
 from headwater.connect.runtime.connect_records import (
     ConnectorConfigRecord,
@@ -50,6 +51,8 @@ from headwater.connect.runtime.worker_group_member import WorkerGroupMember
 from headwater.connect.runtime.worker_settings import WorkerFile
 
 _MS_PER_S: Final = 1000
+_BACKOFF_S: Final = 1.0
+_LAST_STATUSES_S: Final = 10.0
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +71,8 @@ class ConnectWorker:
         self._processes: dict[str, TaskProcess] = {}
         self._runs: set[asyncio.Task[None]] = set()
         self._desired: dict[str, DesiredConnector] = {}
-        self._statuses: asyncio.Queue[ConnectRecord] = asyncio.Queue()
+        # None: statuses are this worker's from here on.
+        self._statuses: asyncio.Queue[ConnectRecord | None] = asyncio.Queue()
         self._is_closing = False
         self._membership: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
@@ -96,8 +100,8 @@ class ConnectWorker:
         if self._runs:
             await asyncio.wait(self._runs)
         if self._writing is not None:
-            await self._statuses.join()
-            await self.store.flush_statuses()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._statuses.join(), _LAST_STATUSES_S)
             self._writing.cancel()
         if self._membership is not None:
             self._membership.cancel()
@@ -125,6 +129,7 @@ class ConnectWorker:
             return
         log.info("Worker %s: group=%s", "active" if is_active else "standing by", self._group)
         if is_active:
+            self._statuses.put_nowait(None)
             self._delete_stale_statuses()
         self._decide(Activated() if is_active else Deactivated())
 
@@ -220,12 +225,43 @@ class ConnectWorker:
                     TopicUseRecord(connector=name, topic=topic, discovered_ms=now_ms)
                 )
 
+    def _report_again(self) -> None:
+        """Claim and report all statuses, if this is still the active worker."""
+        if self._herder.is_active and not self._is_closing:
+            self._statuses.put_nowait(None)
+            self._decide(Activated())
+
     async def _write_statuses(self) -> None:
-        """Write statuses one after the other, in the order of the decisions."""
+        """Write statuses in the order of the decisions, all that wait at once."""
         while True:
-            record = await self._statuses.get()
-            await self.store.put_status(record)
-            self._statuses.task_done()
+            records = [await self._statuses.get()]
+            while not self._statuses.empty():
+                records.append(self._statuses.get_nowait())
+            await self._write_until_done(records)
+            for _ in records:
+                self._statuses.task_done()
+
+    async def _write_until_done(self, records: list[ConnectRecord | None]) -> None:
+        """Write statuses, again while brokers do not answer: the last one must arrive."""
+        while True:
+            try:
+                if None in records and self._herder.is_active:
+                    await self.store.claim_statuses()
+                given = [each for each in records if each is not None]
+                if not await self.store.put_statuses(given):
+                    # Either this worker was replaced, or the one before it did not know that yet.
+                    # It knows after this time.
+                    loop = asyncio.get_running_loop()
+                    loop.call_later(
+                        self.settings.session_timeout_ms / _MS_PER_S, self._report_again
+                    )
+            except KafkaError as error:
+                log.warning("Statuses not written: group=%s error=%s", self._group, error)
+                # The producer may be unusable.
+                records = [None, *records]
+                await asyncio.sleep(_BACKOFF_S)
+            else:
+                return
 
 
 def _desired(config: Mapping[str, str], target: TargetState) -> DesiredConnector:

@@ -91,6 +91,14 @@ def test_a_worker_that_becomes_active_starts_the_connectors_it_knows() -> None:
     assert StartTask("orders", 1, CONFIG) in herder.decide(Activated(), 0)
 
 
+def test_an_active_worker_that_is_activated_again_reports_all_it_runs() -> None:
+    herder = running()
+    assert herder.decide(Activated(), 0) == [
+        PutStatus("orders", None, RUNNING),
+        PutStatus("orders", 0, RUNNING),
+    ]
+
+
 def test_a_paused_connector_is_stopped_and_then_reported() -> None:
     herder = running()
     assert herder.decide(orders(TargetState.PAUSED), 0) == [StopTask("orders", 1)]

@@ -312,9 +312,12 @@ async def reset_topics(request: ConnectRequest) -> Any:
     if not settings.topic_tracking_allow_reset:
         raise ConnectRestError(403, "Topic tracking reset is disabled.")
     name = request.parts[0]
-    for topic in sorted(request.state.topics.get(name, {})):
-        record = TopicUseRecord(connector=name, topic=topic, discovered_ms=None)
-        await request.worker.store.put_status(record)
+    await request.worker.store.forget_topics(
+        [
+            TopicUseRecord(connector=name, topic=topic, discovered_ms=None)
+            for topic in sorted(request.state.topics.get(name, {}))
+        ]
+    )
     return _ACCEPTED
 
 
