@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from headwater.broker.broker_server.local_cluster import local_cluster
+from headwater.client import Admin, ConfigResource
 from headwater.testing import EmbeddedCluster
 from tests.cluster.cluster_clients import TIMEOUT_S, Clients, await_true, writing
 from tests.cluster.test_cluster_command import HEADWATER, consecutive_ports, is_there, running
@@ -84,6 +85,32 @@ def test_stopped_node_leads_nothing_and_returns(cluster: EmbeddedCluster) -> Non
     assert 1 not in clients.leaders(topic).values()
     cluster.brokers[1].start()
     await_true(lambda: all(len(isr) == 3 for isr in clients.in_sync(topic).values()))
+
+
+def test_a_member_that_leaves_an_isr_below_the_minimum_is_an_eligible_leader(
+    cluster: EmbeddedCluster,
+) -> None:
+    clients = Clients(cluster.bootstrap_servers)
+    with Admin({"bootstrap.servers": cluster.bootstrap_servers}) as admin:
+        topic = clients.new_topic()
+        admin.alter_configs({ConfigResource.topic(topic): {"min.insync.replicas": "3"}})
+
+        def elr() -> set[tuple[int, ...]]:
+            return {each.elr for each in admin.describe_topics([topic])[topic].partitions}
+
+        assert elr() == {()}
+        cluster.brokers[2].stop()
+        await_true(lambda: elr() == {(2,)})
+        described = subprocess.run(
+            [*HEADWATER, "topics", "describe", topic, "--bootstrap", cluster.bootstrap_servers],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert "ELR" in described.splitlines()[0]
+        cluster.brokers[2].start()
+        await_true(lambda: all(len(isr) == 3 for isr in clients.in_sync(topic).values()))
+        assert elr() == {()}
 
 
 @pytest.mark.slow

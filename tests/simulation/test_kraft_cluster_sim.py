@@ -15,7 +15,7 @@ import pytest
 
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId, TopicPartition
-from headwater.controller import alter_partition, leader_election
+from headwater.controller import alter_partition, eligible_leader_replicas, leader_election
 from headwater.controller.leader_election import ReplicaEligibility
 from headwater.controller.quorum import broker_heartbeat_manager, cluster_control
 from headwater.controller.quorum.broker_heartbeat_manager import BrokerControlState
@@ -27,6 +27,9 @@ from headwater.metadata_store.raft.kafka_raft_log import KafkaRaftLog
 from headwater.metadata_store.raft.quorum_change_writer import QuorumChangeWriter
 from headwater.protocol.messages.alter_partition import PartitionData
 from headwater.replication.leader_state import LeaderState
+from headwater.storage.log_manager import clean_shutdown_file
+from tests.simulation.labs.kraft_lab import KRaftBroker
+from tests.simulation.labs.lab_node import DIRECTORIES
 from tests.simulation.simulators.kraft_cluster import run
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
@@ -71,6 +74,43 @@ def test_a_seed_gives_the_same_run_whatever_the_hash_seed() -> None:
 
 def broker_is_unfenced_before_it_caught_up(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(broker_heartbeat_manager, "_after_fenced", lambda *_: BrokerControlState.UNFENCED)
+
+
+def broker_claims_a_clean_stop(patch: pytest.MonkeyPatch) -> None:
+    """It writes the proof when it starts, so that the proof is there after kill -9."""
+    open_port = KRaftBroker._open
+
+    def hasty(self: KRaftBroker) -> None:
+        for path in DIRECTORIES:
+            if not self.disk.is_broken(path):
+                clean_shutdown_file.save(self.disk, path, self.broker_epoch)
+        open_port(self)
+
+    patch.setattr(KRaftBroker, "_open", hasty)
+
+
+def unclean_brokers_stay_in_the_elr(patch: pytest.MonkeyPatch) -> None:
+    original = eligible_leader_replicas.with_elr
+
+    def trusting(
+        image: ClusterImage,
+        topic: str,
+        before: PartitionRegistration,
+        after: PartitionRegistration,
+        unclean: object = (),  # noqa: ARG001
+    ) -> PartitionRegistration:
+        return original(image, topic, before, after)
+
+    patch.setattr(leader_election, "with_elr", trusting)
+
+
+def high_watermark_advances_below_the_min_isr(patch: pytest.MonkeyPatch) -> None:
+    original = LeaderState.committed_end
+
+    def eager(self: LeaderState, end_offset: int, *, min_in_sync: int, now_ms: int) -> int:  # noqa: ARG001
+        return original(self, end_offset, min_in_sync=1, now_ms=now_ms)
+
+    patch.setattr(LeaderState, "committed_end", eager)
 
 
 def controller_answers_before_the_commit(patch: pytest.MonkeyPatch) -> None:
@@ -164,6 +204,9 @@ def test_a_broker_that_is_unfenced_before_it_caught_up_is_found(
 @pytest.mark.parametrize(
     "mutate",
     [
+        broker_claims_a_clean_stop,
+        unclean_brokers_stay_in_the_elr,
+        high_watermark_advances_below_the_min_isr,
         controller_answers_before_the_commit,
         stale_partition_epoch_is_accepted,
         fenced_or_restarted_brokers_join_the_isr,

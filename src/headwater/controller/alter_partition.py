@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NO_EPOCH, NodeId, TopicPartition
+from headwater.controller.eligible_leader_replicas import with_elr
 from headwater.controller.leader_election import ReplicaEligibility, eligibility
 from headwater.controller.partition_reassignment import completed
 from headwater.metadata.changes import MetadataChange, PartitionChanged
@@ -60,6 +61,7 @@ def _altered(
             results.append(_error_result(data, error))
             continue
         after = _with_isr(before, data.new_isr_with_epochs)
+        after = with_elr(image, topic.name, before, after)
         if after is not before:
             changes[name] = PartitionChanged(topic.name, name.partition, after)
         results.append(_result(before, after, data))

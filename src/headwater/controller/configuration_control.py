@@ -20,6 +20,11 @@ from headwater.common.settings.group_settings import GROUP_SETTINGS, GroupSettin
 from headwater.common.settings.setting_types import format_value, split_list
 from headwater.common.settings.topic_settings import KINDS
 from headwater.common.topic_names import topic_name_error
+from headwater.controller.eligible_leader_replicas import (
+    changes_after_configs,
+    is_elr_enabled,
+    refusal_of_config,
+)
 from headwater.metadata.changes import ConfigsReplaced, MetadataChange, apply
 from headwater.metadata.cluster_image import ALL_BROKERS, ClusterImage, ConfigResource
 from headwater.metadata.controller_result import ControllerResult
@@ -58,7 +63,8 @@ def alter_configs(
             request.resources, map(_error_of, outcomes), strict=True
         )
     )
-    return ControllerResult(_changes(outcomes, validate_only=request.validate_only), results)
+    changes = _changes(image, outcomes, validate_only=request.validate_only)
+    return ControllerResult(changes, results)
 
 
 def incremental_alter_configs(
@@ -84,7 +90,8 @@ def incremental_alter_configs(
             request.resources, map(_error_of, outcomes), strict=True
         )
     )
-    return ControllerResult(_changes(outcomes, validate_only=request.validate_only), results)
+    changes = _changes(image, outcomes, validate_only=request.validate_only)
+    return ControllerResult(changes, results)
 
 
 def _error_of(outcome: ConfigsReplaced | ApiError) -> tuple[ErrorCode, str | None]:
@@ -119,11 +126,15 @@ def _decide_each(
 
 
 def _changes(
-    outcomes: Sequence[ConfigsReplaced | ApiError], *, validate_only: bool
+    image: ClusterImage, outcomes: Sequence[ConfigsReplaced | ApiError], *, validate_only: bool
 ) -> Sequence[MetadataChange]:
     if validate_only:
         return ()
-    return [each for each in outcomes if isinstance(each, ConfigsReplaced)]
+    changes = [each for each in outcomes if isinstance(each, ConfigsReplaced)]
+    if not is_elr_enabled(image):
+        return changes
+    after = apply(image, changes, image.version)
+    return [*changes, *changes_after_configs(after, changes)]
 
 
 def _check_resource(image: ClusterImage, resource_type: int, name: str) -> ApiError | None:
@@ -252,6 +263,9 @@ def _validated(
             if image.is_kraft:
                 # Brokers of Apache Kafka have other settings, and check what they forward.
                 new = {name: value for name, value in new.items() if _is_dynamic(name)}
+            refusal = refusal_of_config(image, resource, old, new)
+            if refusal is not None:
+                return ApiError(ErrorCode.INVALID_CONFIG, refusal)
             _check_broker_values(resource, new, old)
             changed = apply(image, [change], image.version)
             topic_defaults_for(changed, static)

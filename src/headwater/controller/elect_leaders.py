@@ -14,6 +14,7 @@ from typing import Final
 from headwater.common.api_error import NO_ERROR, ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId, TopicPartition
+from headwater.controller.eligible_leader_replicas import with_elr
 from headwater.controller.leader_election import ReplicaEligibility, eligibility
 from headwater.metadata.changes import MetadataChange, PartitionChanged
 from headwater.metadata.cluster_image import NO_LEADER, ClusterImage, PartitionRegistration
@@ -44,7 +45,9 @@ def elect_leaders(image: ClusterImage, request: ElectLeadersRequest) -> Controll
             outcome = _elected(image, topic, number, request.election_type)
             error = outcome if isinstance(outcome, ApiError) else NO_ERROR
             if isinstance(outcome, PartitionRegistration):
-                changes[TopicPartition(topic, number)] = PartitionChanged(topic, number, outcome)
+                before = image.topics[topic].partitions[number]
+                after = with_elr(image, topic, before, outcome)
+                changes[TopicPartition(topic, number)] = PartitionChanged(topic, number, after)
             if request.topic_partitions is None and error.code is ErrorCode.ELECTION_NOT_NEEDED:
                 continue
             responses.append(

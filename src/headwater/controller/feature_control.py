@@ -9,10 +9,16 @@ from typing import Final
 
 from headwater.common.api_error import NO_ERROR, ApiError
 from headwater.common.error_codes import ErrorCode
+from headwater.controller.eligible_leader_replicas import changes_after_downgrade
 from headwater.metadata.changes import FeatureFinalized, MetadataChange
 from headwater.metadata.cluster_image import ClusterImage
 from headwater.metadata.controller_result import ControllerResult
-from headwater.metadata.features import SUPPORTED, Levels, level_of
+from headwater.metadata.features import (
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    SUPPORTED,
+    Levels,
+    level_of,
+)
 from headwater.protocol.messages.update_features import (
     SAFE_DOWNGRADE,
     UPGRADE,
@@ -37,6 +43,8 @@ def update_features(
             )
             return ControllerResult((), ApiError(ErrorCode.INVALID_UPDATE_VERSION, text))
         changes.append(FeatureFinalized(update.feature, update.max_version_level))
+        if update.feature == ELIGIBLE_LEADER_REPLICAS_VERSION and not update.max_version_level:
+            changes += changes_after_downgrade(image)
     return ControllerResult(() if request.validate_only else changes, NO_ERROR)
 
 

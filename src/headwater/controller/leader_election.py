@@ -6,14 +6,16 @@ shutdown or loses a log directory, or a new controller checks all partitions. Id
 Note: a broker that re-registers after an unclean shutdown may have lost acknowledged records that
 were only in its page cache. It counts as returned until a controller has admitted its registration,
 and by then it has been removed from every ISR in which other members are left. The last ISR members
-stay, dead or alive, and one of them that returns leads again.
+stay, dead or alive, and one of them that returns leads again. With eligible leader replicas they
+leave, too, and an ELR member leads (`eligible_leader_replicas`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from enum import IntEnum
 
 from headwater.common.ids import NodeId, TopicPartition
+from headwater.controller.eligible_leader_replicas import is_elr_enabled, with_elr
 from headwater.controller.partition_reassignment import completed
 from headwater.metadata.changes import BrokerAdmitted, MetadataChange, PartitionChanged
 from headwater.metadata.cluster_image import NO_LEADER, ClusterImage, PartitionRegistration
@@ -38,8 +40,11 @@ def elect_and_shrink(
     *,
     may_be_unclean: MayBeUnclean,
     admit: Sequence[NodeId] = (),
+    unclean: Collection[NodeId] = (),
 ) -> ControllerResult[None]:
     """Elect leaders and shrink ISRs for these partitions, and admit brokers.
+
+    `unclean` are brokers that restarted without proof of a clean shutdown.
 
     All partitions of an admitted broker must be named. Brokers are admitted in the same write as
     the changes that follow from it: otherwise a controller that dies in between would leave its
@@ -51,7 +56,7 @@ def elect_and_shrink(
         if topic is None or topic.is_deleting or name.partition >= len(topic.partitions):
             continue
         before = topic.partitions[name.partition]
-        after = elected_and_shrunk(image, name, before, may_be_unclean)
+        after = elected_and_shrunk(image, name, before, may_be_unclean, unclean)
         if after is not before:
             changes.append(PartitionChanged(name.topic, name.partition, after))
     for node_id in admit:
@@ -66,14 +71,17 @@ def elected_and_shrunk(
     name: TopicPartition,
     partition: PartitionRegistration,
     may_be_unclean: MayBeUnclean,
+    unclean: Collection[NodeId] = (),
 ) -> PartitionRegistration:
     """Return the partition after election and shrink; the same object if unchanged."""
     moved = completed(partition) if partition.adding or partition.removing else None
     if moved is not None:
-        after = _elected(image, name, moved, may_be_unclean)
+        after = _elected(image, name, moved, may_be_unclean, unclean)
         # One write, one increment of the partition epoch.
-        return replace(after, partition_epoch=partition.partition_epoch + 1)
-    return _elected(image, name, partition, may_be_unclean)
+        after = replace(after, partition_epoch=partition.partition_epoch + 1)
+    else:
+        after = _elected(image, name, partition, may_be_unclean, unclean)
+    return with_elr(image, name.topic, partition, after, unclean)
 
 
 def _elected(
@@ -81,18 +89,45 @@ def _elected(
     name: TopicPartition,
     partition: PartitionRegistration,
     may_be_unclean: MayBeUnclean,
+    unclean: Collection[NodeId],
 ) -> PartitionRegistration:
     eligibilities = {each: eligibility(image, each, name) for each in partition.replicas}
     isr = _in_sync(partition, eligibilities)
     if isr:
         return _led_by_one_of(partition, isr, eligibilities)
+    has_elr = is_elr_enabled(image)
+    if has_elr:
+        leader = _elr_leader(image, name, partition, eligibilities, unclean)
+        if leader is not None:
+            return _changed(partition, leader, (leader,), is_new_epoch=True)
     alive = [each for each in partition.replicas if eligibilities[each] > ReplicaEligibility.DEAD]
     if alive and may_be_unclean(name.topic):
         # An unclean leader: records that only other replicas had are lost, so the ISR is the
         # leader.
         leader = max(alive, key=lambda each: eligibilities[each])
         return _changed(partition, leader, (leader,), is_new_epoch=True)
-    return _changed(partition, NO_LEADER, partition.isr, is_new_epoch=partition.leader != NO_LEADER)
+    isr = () if has_elr else partition.isr
+    return _changed(partition, NO_LEADER, isr, is_new_epoch=partition.leader != NO_LEADER)
+
+
+def _elr_leader(
+    image: ClusterImage,
+    name: TopicPartition,
+    partition: PartitionRegistration,
+    eligibilities: dict[NodeId, ReplicaEligibility],
+    unclean: Collection[NodeId],
+) -> NodeId | None:
+    """Return the best ELR member of a partition whose ISR members are all dead.
+
+    If no ELR member exists, dead or alive, the last leader has as much as any replica.
+    """
+    empty = with_elr(image, name.topic, partition, replace(partition, isr=()), unclean)
+    candidates = [
+        each
+        for each in empty.elr or empty.last_known_elr
+        if eligibilities.get(each, ReplicaEligibility.DEAD) > ReplicaEligibility.DEAD
+    ]
+    return max(candidates, key=lambda each: eligibilities[each], default=None)
 
 
 def eligibility(image: ClusterImage, node_id: NodeId, name: TopicPartition) -> ReplicaEligibility:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from headwater.common.api_error import NO_ERROR, ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId
+from headwater.controller.eligible_leader_replicas import with_elr
 from headwater.controller.replica_placer import assignment_error
 from headwater.metadata.changes import MetadataChange, PartitionChanged
 from headwater.metadata.cluster_image import NO_LEADER, ClusterImage, PartitionRegistration
@@ -43,6 +44,8 @@ def alter_reassignments(
             )
             refusal = outcome if isinstance(outcome, ApiError) else NO_ERROR
             if isinstance(outcome, PartitionRegistration) and outcome != before:
+                assert before is not None
+                outcome = with_elr(image, topic.name, before, outcome)
                 changes.append(PartitionChanged(topic.name, requested.partition_index, outcome))
             responses.append(
                 ReassignablePartitionResponse(

@@ -97,7 +97,8 @@ class PartitionRegistration:
 
     The leader epoch grows with each leader election, the partition epoch with every change.
     `directories` has the log directory of each replica, in their order; it is empty while all are
-    unassigned, and always without KRaft.
+    unassigned, and always without KRaft. `elr` and `last_known_elr`: see
+    `headwater.controller.eligible_leader_replicas`; only with an ELR may the ISR be empty.
     """
 
     replicas: tuple[NodeId, ...]
@@ -108,6 +109,8 @@ class PartitionRegistration:
     adding: tuple[NodeId, ...] = ()
     removing: tuple[NodeId, ...] = ()
     directories: tuple[TopicId, ...] = ()
+    elr: tuple[NodeId, ...] = ()
+    last_known_elr: tuple[NodeId, ...] = ()
 
     def directory_of(self, node_id: NodeId) -> TopicId:
         """Return the log directory of a replica; unassigned if it is not known."""

@@ -16,6 +16,7 @@ from headwater.metadata.cluster_image import ClusterImage
 
 GROUP_VERSION: Final = "group.version"
 TRANSACTION_VERSION: Final = "transaction.version"
+ELIGIBLE_LEADER_REPLICAS_VERSION: Final = "eligible.leader.replicas.version"
 
 
 @dataclass(frozen=True, slots=True)

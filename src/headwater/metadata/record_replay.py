@@ -46,6 +46,7 @@ from headwater.metadata.metadata_records import (
     AccessControlEntryRecord,
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
     ClientQuotaRecord,
     ConfigRecord,
     EndTransactionRecord,
@@ -279,10 +280,12 @@ class _ReplayDraft:
                 self._change_registration(
                     BrokerRegistrationChangeRecord(broker_id=record.id, fenced=UNFENCE)
                 )
+            case ClearElrRecord():
+                self._clear_elr(record.topic_name)
             case RegisterControllerRecord():
                 self._others.append(ControllerRegistered(_controller(record)))
             case _:
-                # Delegation tokens, no-ops and ELRs are not part of the image.
+                # Delegation tokens and no-ops are not part of the image.
                 pass
 
     def _name_of(self, topic_id: TopicId) -> str:
@@ -297,6 +300,16 @@ class _ReplayDraft:
         if before is None:
             before = self._image.topics[name].partitions[record.partition_id]
         touched[record.partition_id] = merged(before, record)
+
+    def _clear_elr(self, topic: str) -> None:
+        """Of one topic, or of all: a change of `min.insync.replicas` in Kafka."""
+        for name in [topic] if topic else [*self._image.topics]:
+            known = self._image.topics[name].partitions if name in self._image.topics else ()
+            touched = self._partitions.setdefault(name, {})
+            for number in {**dict.fromkeys(range(len(known))), **touched}:
+                before = touched[number] if number in touched else known[number]
+                if before.elr or before.last_known_elr:
+                    touched[number] = replace(before, elr=(), last_known_elr=())
 
     def _delete(self, topic_id: TopicId) -> None:
         name = self._name_of(topic_id)
@@ -439,6 +452,16 @@ def merged(before: PartitionRegistration, change: PartitionChangeRecord) -> Part
             if change.directories is None
             else assigned_directories(change.directories)
         ),
+        elr=(
+            before.elr
+            if change.eligible_leader_replicas is None
+            else _nodes(change.eligible_leader_replicas)
+        ),
+        last_known_elr=(
+            before.last_known_elr
+            if change.last_known_elr is None
+            else _nodes(change.last_known_elr)
+        ),
     )
 
 
@@ -452,6 +475,8 @@ def _registration(record: PartitionRecord) -> PartitionRegistration:
         adding=_nodes(record.adding_replicas),
         removing=_nodes(record.removing_replicas),
         directories=assigned_directories(record.directories),
+        elr=_nodes(record.eligible_leader_replicas or ()),
+        last_known_elr=_nodes(record.last_known_elr or ()),
     )
 
 

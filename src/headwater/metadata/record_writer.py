@@ -335,6 +335,8 @@ def partition_record(
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
         directories=_all_directories(partition),
+        eligible_leader_replicas=partition.elr or None,
+        last_known_elr=partition.last_known_elr or None,
     )
 
 
@@ -354,6 +356,10 @@ def partition_change(
         removing_replicas=after.removing if after.removing != before.removing else None,
         adding_replicas=after.adding if after.adding != before.adding else None,
         directories=_all_directories(after) if has_new_directories else None,
+        eligible_leader_replicas=after.elr if after.elr != before.elr else None,
+        last_known_elr=(
+            after.last_known_elr if after.last_known_elr != before.last_known_elr else None
+        ),
     )
     if merged(before, change) == after:
         return change

@@ -208,6 +208,12 @@ class KafkaRaftClient:
         return self._core.quorum.state.election()
 
     @property
+    def has_fetched_from_leader(self) -> bool:
+        """Whether the leader of the current epoch has answered a fetch of this replica."""
+        state = self._core.quorum.state
+        return isinstance(state, FollowerState) and state.has_fetched_from_leader
+
+    @property
     def high_watermark(self) -> int:
         return self._core.high_watermark
 

@@ -47,6 +47,7 @@ from headwater.controller.quorum.quorum_controller import QuorumController
 from headwater.metadata.changes import MetadataChange
 from headwater.metadata.cluster_image import NO_CONTROLLER, BrokerEndpoint, ClusterImage
 from headwater.metadata.effective_configs import StaticConfig
+from headwater.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from headwater.metadata_store.raft.kafka_raft_log import DIRECTORY_NAME, MetadataLogConfig
 from headwater.metadata_store.raft.metadata_loader import MetadataLoader, records_in
 from headwater.metadata_store.raft.metadata_version import feature_levels
@@ -143,17 +144,18 @@ class KRaftLab:
         most_skew_ms: int = 0,
         is_dynamic: bool = True,
         snapshot_bytes: int | None = None,
-        features: Mapping[str, int] | None = None,
+        has_elr: bool = True,
     ) -> None:
         """Clocks differ from the true time by at most this much, each by its own amount.
 
-        `is_dynamic`: voters are in the log, not in `controller.quorum.voters`.
+        `is_dynamic`: voters are in the log, not in `controller.quorum.voters`. `has_elr`: the
+        cluster has eligible leader replicas.
         """
         self.time = VirtualTime(random.Random(seed))
         self.network = FakeNetwork(self.time)
         self.store = CommittedMetadata(ClusterImage(cluster_id=CLUSTER_ID))
         self._is_dynamic = is_dynamic
-        self._features = features or {}
+        self.has_elr = has_elr
         ids = [FIRST_CONTROLLER + number for number in range(controllers)]
         uuids = SeededRandom(random.Random(f"uuids {seed}"))
         self._initial = tuple(
@@ -207,7 +209,9 @@ class KRaftLab:
                 cluster_id=CLUSTER_ID,
                 directories=directories,
                 metadata_directory=METADATA,
-                features=feature_levels(None, self._features),
+                features=feature_levels(
+                    None, {ELIGIBLE_LEADER_REPLICAS_VERSION: int(self.has_elr)}
+                ),
                 controller_listener=CONTROLLER_LISTENER,
                 initial_controllers=self._initial if voter and self._is_dynamic else None,
             ),
@@ -227,9 +231,8 @@ class KRaftController:
         self.clock = NodeClock(lab.time, skew_ms)
         self.disk = LossyDisk(random.Random(lab.time.rand.random()), now_ms=self.clock.now_ms)
         self.disk.make_directory(METADATA)
-        self.static = StaticConfig.parse(
-            {"node.id": str(node_id), "leader.imbalance.check.interval.seconds": "3"}
-        )
+        own = {name: text for name, text in texts.items() if not is_quorum_setting(name)}
+        self.static = StaticConfig.parse({**own, "node.id": str(node_id)})
         self.quorum = parse_quorum_settings({**texts, "process.roles": "controller"})
         self.stall = Stall()
         self.is_up = False
@@ -646,6 +649,8 @@ class KRaftBroker(LabNode):
     def _sweep(self) -> None:
         self.observer.sweep()
         self.channel.sweep()
+        if not self._has_observed and self.observer.has_caught_up:
+            self.log_advanced()
         self._later(_TICK_MS, self._sweep)
 
     def _tick_others(self) -> None:

@@ -82,7 +82,7 @@ class Faults:
                 self._start(node)
             elif any(map(node.disk.is_broken, DIRECTORIES)) and self._mercy.may_go(node):
                 self._say(f"{node.node_id} ends, for its disk")
-                node.crash()
+                self._crash_now(node)
 
     # Faults of brokers.
 
@@ -103,10 +103,13 @@ class Faults:
         if not node.is_up or not is_authorized(node):
             return
         self._say(f"{node.node_id} {'loses power' if loses_power else 'dies'}")
-        node.crash(loses_power=loses_power)
+        self._crash_now(node, loses_power=loses_power)
         self._mercy.shake_for_a_while(node)
         if loses_power:
             self._mercy.lost(node)
+
+    def _crash_now(self, node: LabNode, *, loses_power: bool = False) -> None:
+        node.crash(loses_power=loses_power)
 
     def _restart(self) -> None:
         down = [node for node in self._lab.nodes if not node.is_up]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from headwater.common.ids import NodeId, TopicId, TopicPartition
+from headwater.controller.eligible_leader_replicas import is_elr_enabled, min_isr_of
 from headwater.metadata.changes import BrokerRegistered, MetadataChange, PartitionChanged
 from headwater.metadata.cluster_image import NO_LEADER, ClusterImage, PartitionRegistration
 from headwater.replication.partition import Partition
@@ -144,8 +145,17 @@ class KRaftChecks(ClusterChecks):
     ) -> None:
         name = f"{place.topic}-{place.partition}"
         live = [each for each in partition.isr if image.has_replica(each, place)]
-        if not set(partition.isr) <= set(partition.replicas) or not partition.isr:
+        has_elr = is_elr_enabled(image)
+        if not set(partition.isr) <= set(partition.replicas) or not (partition.isr or has_elr):
             self.failures.append(f"the ISR of {name} is {partition.isr} of {partition.replicas}")
+        if set(partition.elr) & set(partition.isr) or (partition.elr and not has_elr):
+            self.failures.append(f"the ISR of {name} is {partition.isr}, its ELR {partition.elr}")
+        if partition.elr and has_elr:
+            min_isr = min_isr_of(image, place.topic, partition.replicas)
+            if len(partition.isr) >= min_isr:
+                self.failures.append(f"{name} has ELR {partition.elr} and ISR {partition.isr}")
+        if not partition.isr:
+            live = [each for each in partition.elr if image.has_replica(each, place)]
         if partition.leader == NO_LEADER:
             if live:
                 self.failures.append(f"{name} has no leader, and {live} could lead")

@@ -1,23 +1,28 @@
 """Faults of a simulated KRaft cluster, and which of them it may suffer.
 
 Controllers may crash, lose power, stall and be cut off at any time: their quorum promises nothing
-that it has not synced. For brokers the limits of `cluster_fault_limits` apply.
+that it has not synced. Brokers may do so as long as fewer than `min.insync.replicas` members of ISR
+and ELR of each partition have lost data or the proof that they have it, and one has neither.
 
-Note: while a broker that lost data is in an ISR, the other members must keep their sessions. So the
-network and the controllers are spared until it has left.
+Note: without eligible leader replicas that is not enough (see `cluster_fault_limits`). While a
+broker that lost data is in an ISR, the other members must keep their sessions; the network and the
+controllers are spared until it has left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from headwater.common.ids import NodeId
+from headwater.common.ids import NodeId, TopicPartition
+from headwater.controller.eligible_leader_replicas import min_isr_of
+from headwater.metadata.cluster_image import PartitionRegistration
 from tests.simulation.labs.kraft_lab import (
     HEARTBEAT_MS,
     SESSION_MS,
     KRaftController,
     KRaftLab,
 )
+from tests.simulation.labs.lab_node import LabNode
 from tests.simulation.worlds.cluster_checks import partitions_of
 from tests.simulation.worlds.cluster_fault_limits import FaultLimits
 from tests.simulation.worlds.cluster_faults import Faults
@@ -29,15 +34,93 @@ class KRaftFaultLimits(FaultLimits):
     def __init__(self, lab: KRaftLab) -> None:
         super().__init__(lab, session_ms=SESSION_MS)
         self._kraft = lab
+        # Brokers that crashed and kept their data, but cannot prove it; until they join the ISR.
+        self._unproven: dict[tuple[TopicPartition, NodeId], None] = {}
 
     @property
     def is_fragile(self) -> bool:
-        """Whether a broker that lost data is in an ISR."""
-        return any(
+        """Whether a broker that lost data is in an ISR, which it leads if it is the last one."""
+        return not self._kraft.has_elr and any(
             (place, each) in self.wiped
             for place, state in partitions_of(self._lab)
             for each in state.isr
         )
+
+    def may_go(self, node: LabNode) -> bool:
+        """Return whether a broker may crash, or be considered dead."""
+        if not self._kraft.has_elr:
+            return super().may_go(node)
+        return all(
+            not any(
+                (place, each) in self.wiped for each in (*_holders(state), *state.last_known_elr)
+            )
+            or self._is_kept_by_others(node, place, state)
+            for place, state in self._states()
+            if node.node_id in _holders(state)
+        )
+
+    def may_be_shaken(self, node: LabNode) -> bool:
+        # With an ELR, nothing is lost if a session ends.
+        return node.is_up if self._kraft.has_elr else super().may_be_shaken(node)
+
+    def may_lose(
+        self, node: LabNode, is_lost: Callable[[TopicPartition], bool] = lambda _: True
+    ) -> bool:
+        """Return whether a broker may lose data; one lost directory costs the proof of all."""
+        if not self._kraft.has_elr:
+            return super().may_lose(node, is_lost)
+        return all(
+            self._is_kept_by_others(node, place, state) and not self._is_being_changed(place)
+            for place, state in self._states()
+            if node.node_id in state.replicas
+        )
+
+    def lost(
+        self, node: LabNode, is_lost: Callable[[TopicPartition], bool] = lambda _: True
+    ) -> None:
+        super().lost(node, is_lost)
+        self.crashed(node)
+
+    def crashed(self, node: LabNode) -> None:
+        """A broker ended without a clean stop."""
+        for place, state in self._states():
+            if node.node_id in state.replicas:
+                self._unproven[place, node.node_id] = None
+
+    def _states(self) -> Iterator[tuple[TopicPartition, PartitionRegistration]]:
+        """All partitions as they are in the log, and as the controller is about to change them."""
+        yield from partitions_of(self._lab)
+        active = self._kraft.active
+        if active is not None:
+            for topic in active.services.controller.proposed.topics.values():
+                for number, state in enumerate(topic.partitions):
+                    yield TopicPartition(topic.name, number), state
+
+    def _is_kept_by_others(
+        self, node: LabNode, place: TopicPartition, state: PartitionRegistration
+    ) -> bool:
+        """Return whether fewer than `min.insync.replicas` replicas have lost data or their proof.
+
+        That many have a committed record. With as many lost, the controller may take them for an
+        ISR that is large enough, and forget the others.
+        """
+        others = [each for each in _holders(state) if each != node.node_id]
+        sound = [
+            each
+            for each in others
+            if (place, each) not in self.wiped and (place, each) not in self._unproven
+        ]
+        min_isr = min_isr_of(self._lab.store.image, place.topic, state.replicas)
+        return bool(sound) and len(others) - len(sound) + 1 < min_isr
+
+    def _has_joined(self, place: TopicPartition, node_id: NodeId) -> None:
+        super()._has_joined(place, node_id)
+        self._unproven.pop((place, node_id), None)
+
+    def _forget(self, topic: str) -> None:
+        super()._forget(topic)
+        for key in [each for each in self._unproven if each[0].topic == topic]:
+            del self._unproven[key]
 
     def _is_safe(self, node_id: NodeId) -> bool:
         """Return whether a broker's session goes on, unless there are further faults."""
@@ -78,6 +161,10 @@ class KRaftFaults(Faults):
             self._slow_controller,
             self._set_controller_clock,
         ]
+
+    def _crash_now(self, node: LabNode, *, loses_power: bool = False) -> None:
+        self._limits.crashed(node)
+        super()._crash_now(node, loses_power=loses_power)
 
     def _cut(self) -> None:
         if not self._limits.is_fragile:
@@ -146,3 +233,8 @@ class KRaftFaults(Faults):
         node, jump_ms = self._some_controller(), self._rng.randint(-60_000, 60_000)
         node.clock.skew_ms += jump_ms
         self._say(f"the clock of controller {node.node_id} jumps by {jump_ms} ms")
+
+
+def _holders(state: PartitionRegistration) -> tuple[NodeId, ...]:
+    """Brokers that the controller takes to have every committed record."""
+    return (*state.isr, *state.elr)

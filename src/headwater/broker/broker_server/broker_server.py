@@ -498,6 +498,9 @@ class BrokerServer(Node):
         if not self._is_closed:
             self._observer.sweep()
             self._controller_channel.sweep()
+            if not self._has_observed and self._observer.has_caught_up:
+                # A snapshot has all committed records, so that none follows it.
+                self.log_advanced()
             self._loop.call_later(0.1, self._sweep)
 
     def _tick(self) -> None:

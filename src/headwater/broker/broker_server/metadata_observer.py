@@ -88,6 +88,10 @@ class MetadataObserver:
         return self._loader.end.offset - 1
 
     @property
+    def has_caught_up(self) -> bool:
+        return self._loader.has_records and self._raft.client.has_fetched_from_leader
+
+    @property
     def kraft_version(self) -> int:
         return self._raft.client.kraft_version
 

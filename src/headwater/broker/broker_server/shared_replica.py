@@ -24,6 +24,10 @@ class MetadataReplica(Protocol):
         """The last offset that the image has."""
 
     @property
+    def has_caught_up(self) -> bool:
+        """Whether the image has records, and the leader has answered since."""
+
+    @property
     def kraft_version(self) -> int: ...
 
     @property
@@ -63,6 +67,11 @@ class SharedReplica:
     @property
     def applied_offset(self) -> int:
         return self._controller.loader.end.offset - 1
+
+    @property
+    def has_caught_up(self) -> bool:
+        controller = self._controller
+        return controller.loader.has_records and controller.raft.client.has_fetched_from_leader
 
     @property
     def kraft_version(self) -> int:

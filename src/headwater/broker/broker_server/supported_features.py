@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from headwater.common.exceptions import InvalidSetting
-from headwater.metadata.features import SUPPORTED, Levels
+from headwater.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION, SUPPORTED, Levels
 from headwater.metadata_store.raft.metadata_version import (
     KRAFT_VERSION,
     LATEST_RELEASE,
@@ -13,8 +13,6 @@ from headwater.metadata_store.raft.metadata_version import (
     level_of_release,
 )
 from headwater.raft.raft_core import MAX_KRAFT_VERSION
-
-ELIGIBLE_LEADER_REPLICAS_VERSION: Final = "eligible.leader.replicas.version"
 
 KRAFT_FEATURES: Final[Mapping[str, Levels]] = {
     METADATA_VERSION: Levels(OLDEST_LEVEL, level_of_release(LATEST_RELEASE)),

@@ -157,13 +157,14 @@ def _quorum(quorum: QuorumFacts) -> Iterator[Diagnosis]:
 def _availability(facts: ClusterFacts) -> Iterator[Diagnosis]:
     offline = [each for each in facts.partitions if each.leader is None]
     if offline:
+        missing = _brokers_of(each.isr or each.replicas for each in offline)
         yield Diagnosis(
             check="offline-partitions",
             severity=Severity.ERROR,
             subjects=tuple(each.name for each in offline),
             problem="no leader: neither readable nor writable",
-            why="Every broker in the ISR is down or has lost its disk.",
-            fix=f"start {_brokers_of(each.isr for each in offline)}; if they are lost for good: "
+            why="Every broker in ISR and ELR is down or has lost its disk.",
+            fix=f"start {missing}; if they are lost for good: "
             f"headwater partitions elect-leader --unclean {_arguments(offline)} (loses records)",
         )
     led = [each for each in facts.partitions if each.leader is not None]

@@ -208,7 +208,7 @@ def describe(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show partitions with their leaders, replicas and ISR."""
+    """Show partitions with their leaders, replicas and ISR, and ELR if there is one."""
     with admin_of(bootstrap, command_config) as admin:
         described, errors = outcomes_of(lambda: admin.describe_topics(names or admin.list_topics()))
     rows = [
@@ -219,6 +219,8 @@ def describe(
             "epoch": each.leader_epoch,
             "replicas": list(each.replicas),
             "isr": list(each.isr),
+            "elr": list(each.elr),
+            "last known elr": list(each.last_known_elr),
             "id": str(topic.topic_id),
             "internal": topic.is_internal,
         }
@@ -227,6 +229,7 @@ def describe(
         if is_wanted(each, under_replicated=under_replicated, unavailable=unavailable)
     ]
     columns = ["topic", "partition", "leader", "epoch", "replicas", "isr"]
+    columns += [name for name in ("elr", "last known elr") if any(row[name] for row in rows)]
     show_found(rows, errors, as_json=as_json, columns=columns)
 
 

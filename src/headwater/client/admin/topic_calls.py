@@ -1,12 +1,13 @@
 """Create, list, describe, alter and delete topics."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from headwater.client.admin.admin_calls import Calls, outcome, results_of
 from headwater.client.admin.config_values import ConfigValue, config_text
 from headwater.client.admin.descriptions import NewTopic, TopicDescription
 from headwater.client.argument_checks import several, whole_number
-from headwater.client.errors import InvalidArgument
+from headwater.client.errors import InvalidArgument, UnsupportedVersion
 from headwater.client.network.cluster_metadata import PartitionView
 from headwater.common.ids import TopicId
 from headwater.protocol.messages.create_partitions import (
@@ -26,6 +27,12 @@ from headwater.protocol.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
+)
+from headwater.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    TopicRequest,
 )
 from headwater.protocol.messages.metadata import (
     MetadataRequest,
@@ -132,21 +139,52 @@ class TopicCalls(Calls):
     async def describe_topics(
         self, topics: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, TopicDescription]:
-        """Topics with their partitions."""
+        """Topics with their partitions, and their eligible leader replicas."""
         names = several(topics, "topics")
         wanted = tuple(MetadataRequestTopic(name=name) for name in names)
+        deadline_ms = self._deadline_ms(timeout)
         response = await self._call_any(
             MetadataRequest(topics=wanted, allow_auto_topic_creation=False),
             MetadataResponse,
-            self._deadline_ms(timeout),
+            deadline_ms,
         )
+        # With all replicas in the ISR there is no ELR.
+        degraded = [
+            each.name or ""
+            for each in response.topics
+            if any(len(one.isr_nodes) < len(one.replica_nodes) for one in each.partitions)
+        ]
+        elrs = await self._eligible_leader_replicas(degraded, deadline_ms)
         return results_of(
             {
-                each.name or "": outcome(each.error_code, None, each.name, _described(each))
+                each.name or "": outcome(each.error_code, None, each.name, _described(each, elrs))
                 for each in response.topics
             },
             requested=names,
         )
+
+    async def _eligible_leader_replicas(
+        self, topics: Sequence[str], deadline_ms: int
+    ) -> dict[tuple[str, int], DescribeTopicPartitionsResponsePartition]:
+        """Describe partitions page by page; empty for brokers before KIP-966."""
+        found: dict[tuple[str, int], DescribeTopicPartitionsResponsePartition] = {}
+        request = DescribeTopicPartitionsRequest(
+            topics=tuple(TopicRequest(name=each) for each in sorted(topics))
+        )
+        while topics:
+            try:
+                response = await self._call_any(
+                    request, DescribeTopicPartitionsResponse, deadline_ms
+                )
+            except UnsupportedVersion:
+                break
+            for topic in response.topics:
+                for each in topic.partitions:
+                    found[topic.name or "", each.partition_index] = each
+            if response.next_cursor is None:
+                break
+            request = replace(request, cursor=response.next_cursor)
+        return found
 
     async def create_partitions(
         self,
@@ -214,7 +252,15 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
     )
 
 
-def _described(topic: MetadataResponseTopic) -> TopicDescription:
+def _described(
+    topic: MetadataResponseTopic,
+    elrs: Mapping[tuple[str, int], DescribeTopicPartitionsResponsePartition],
+) -> TopicDescription:
+    none = DescribeTopicPartitionsResponsePartition()
+    of_partition = {
+        each.partition_index: elrs.get((topic.name or "", each.partition_index), none)
+        for each in topic.partitions
+    }
     return TopicDescription(
         name=topic.name or "",
         topic_id=topic.topic_id,
@@ -227,6 +273,8 @@ def _described(topic: MetadataResponseTopic) -> TopicDescription:
                 replicas=each.replica_nodes,
                 isr=each.isr_nodes,
                 offline_replicas=each.offline_replicas,
+                elr=of_partition[each.partition_index].eligible_leader_replicas or (),
+                last_known_elr=of_partition[each.partition_index].last_known_elr or (),
                 error=each.error_code,
             )
             for each in sorted(topic.partitions, key=lambda one: one.partition_index)

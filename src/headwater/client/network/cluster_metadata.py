@@ -37,6 +37,9 @@ class PartitionView:
     replicas: tuple[int, ...] = ()
     isr: tuple[int, ...] = ()
     offline_replicas: tuple[int, ...] = ()
+    # Only from `describe_topics`.
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
     error: ErrorCode = ErrorCode.NONE
 
 

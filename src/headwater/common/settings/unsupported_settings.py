@@ -56,7 +56,7 @@ _NAMES: Final = {
     "control.plane.listener.name": _ALONE,
     "delete.records.purgatory.purge.interval.requests": _FIXED,
     "early.start.listeners": _ALONE,
-    "eligible.leader.replicas.enable": "eligible leader replicas are not supported",
+    "eligible.leader.replicas.enable": "the feature eligible.leader.replicas.version decides",
     "fetch.purgatory.purge.interval.requests": _FIXED,
     "group.coordinator.new.enable": _OLD,
     "initial.broker.registration.timeout.ms": _ALONE,

@@ -4,11 +4,11 @@ Each decision writes what happened to the broker together with what follows for 
 (`leader_election`), so that no controller finds one without the other.
 
 Note: a new incarnation of a broker leaves every ISR that has other members before it is registered,
-whether it stopped cleanly or not (decision 0013). PreviousBrokerEpoch, by which Kafka tells the two
-apart, matters only for eligible leader replicas (KIP-966), which are not implemented.
+whether it stopped cleanly or not (decision 0013). With eligible leader replicas (KIP-966) it leaves
+the others too, and its ELRs unless PreviousBrokerEpoch proves that it lost nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -35,6 +35,7 @@ from headwater.metadata.changes import (
 from headwater.metadata.cluster_image import (
     LOST_DIRECTORY,
     MIGRATING_DIRECTORY,
+    NO_LEADER,
     UNASSIGNED_DIRECTORY,
     BrokerEndpoint,
     BrokerRegistration,
@@ -110,7 +111,11 @@ def register_broker(
             is_fenced=existing.is_fenced,
             is_stopping=existing.is_stopping,
         )
-    return ControllerResult(_with_elections(image, [BrokerRegistered(broker)], held), broker)
+        return ControllerResult(_with_elections(image, [BrokerRegistered(broker)], held), broker)
+    is_clean = existing is not None and existing.epoch == request.previous_broker_epoch
+    unclean = () if is_clean else (node_id,)
+    changes = _with_elections(image, [BrokerRegistered(broker)], held, unclean)
+    return ControllerResult(changes, broker)
 
 
 def fence_brokers(
@@ -234,20 +239,32 @@ def assign_replicas_to_dirs(
                 for each in data.partitions
             ]
     found = list(changes.values())
-    if offline:
+    # A replica in a new directory may be the one that its partition needs for a leader.
+    leaderless = [
+        name
+        for name in changes
+        if (partition := image.partition(*name)) is not None and partition.leader == NO_LEADER
+    ]
+    affected = dict.fromkeys([*offline, *leaderless])
+    if affected:
         after = apply(image, found, image.version)
-        found += elect_and_shrink(after, offline, may_be_unclean=may_be_unclean).changes
+        found += elect_and_shrink(after, affected, may_be_unclean=may_be_unclean).changes
     return ControllerResult(found, AssignReplicasToDirsResponse(directories=tuple(directories)))
 
 
 def _with_elections(
-    image: ClusterImage, changes: Sequence[MetadataChange], held: HeldPartitions
+    image: ClusterImage,
+    changes: Sequence[MetadataChange],
+    held: HeldPartitions,
+    unclean: Collection[NodeId] = (),
 ) -> list[MetadataChange]:
     """Add what follows for the partitions of a broker that has changed."""
     if not changes:
         return []
     after = apply(image, changes, image.version)
-    elections = elect_and_shrink(after, held.names, may_be_unclean=held.may_be_unclean)
+    elections = elect_and_shrink(
+        after, held.names, may_be_unclean=held.may_be_unclean, unclean=unclean
+    )
     return [*changes, *elections.changes]
 
 

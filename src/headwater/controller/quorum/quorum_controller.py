@@ -18,6 +18,7 @@ from headwater.common.ids import NodeId
 from headwater.controller.controller import Controller
 from headwater.controller.controller_channel_manager import CallLater
 from headwater.controller.deferred_event_queue import DeferredEventQueue
+from headwater.controller.eligible_leader_replicas import required_configs
 from headwater.controller.quorum.broker_heartbeat_manager import (
     BrokerControlState,
     BrokerHeartbeatManager,
@@ -78,6 +79,7 @@ class QuorumController:
         on_resigned: Failed,
     ) -> None:
         """`now_ms` is a clock that never goes back."""
+        self._static = static
         self._writer = writer
         self._kraft_version = kraft_version
         self._now_ms = now_ms
@@ -212,6 +214,7 @@ class QuorumController:
 
         Called several times a second.
         """
+        self._put_elr_in_force()
         stale = self._heartbeats.stale_brokers(self._now_ms())
         if not stale:
             return 0
@@ -233,6 +236,13 @@ class QuorumController:
         _log.warning("Fencing broker, it refuses connections: broker_id=%d", node_id)
         self._heartbeats.fence(node_id)
         self._decide(partial(fence_brokers, node_ids=[node_id], held=self._held_by([node_id])))
+
+    def _put_elr_in_force(self) -> None:
+        """After a change of the feature level, and in a log that has no default yet."""
+        if required_configs(self.event_queue.proposed, self._static):
+            self._decide(
+                lambda image: ControllerResult(required_configs(image, self._static), None)
+            )
 
     def assign_replicas_to_dirs(
         self,

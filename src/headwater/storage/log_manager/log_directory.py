@@ -32,7 +32,7 @@ from headwater.common.exceptions import (
     TooManyOpenFiles,
     UnreadableLog,
 )
-from headwater.common.ids import TopicId, TopicPartition
+from headwater.common.ids import NO_EPOCH, TopicId, TopicPartition
 from headwater.common.ports import Random
 from headwater.common.settings.topic_settings import TopicSettings
 from headwater.storage.io.disk import Disk, Volume, make_directory_durably
@@ -416,9 +416,15 @@ class LogDirectory:
         self._checkpoints.update_high_watermarks(self._all_logs()).save_later()
 
     def close(self, *, broker_epoch: int) -> None:
-        """Flush everything and mark a clean shutdown, after all jobs have ended."""
+        """Flush everything and mark a clean shutdown, after all jobs have ended.
+
+        A process that never registered has led and followed nothing, so the proof of the process
+        before it is still true.
+        """
         if self.failure is not None:
             return
+        if broker_epoch == NO_EPOCH and self.clean_broker_epoch is not None:
+            broker_epoch = self.clean_broker_epoch
         for log in self._logs.values():
             log.close()
         self.futures.close()

@@ -304,3 +304,17 @@ def test_an_assignment_leaves_a_topic_alone_whose_removal_is_in_the_log() -> Non
         tuple(topic.partitions for topic in each.topics) for each in result.answer.directories
     )
     assert answer.error_code is ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_a_leaderless_partition_gets_a_leader_whose_replica_is_online_again() -> None:
+    """The last ISR member has another disk, and reports it when it is unfenced already."""
+    image = image_of(
+        broker(ONE),
+        broker(TWO, is_fenced=True),
+        isr=(ONE,),
+        leader=NO_LEADER,
+        directories=(directory(9), directory(2)),
+    )
+    result = assign_replicas_to_dirs(image, assignment(10, directory(1)), HELD.may_be_unclean)
+    partition = partition_of(after(image, result.changes))
+    assert (partition.leader, partition.isr) == (ONE, (ONE,))

@@ -128,6 +128,19 @@ def test_broker_epoch_is_claimed_only_after_a_clean_shutdown_of_all_directories(
     assert broker.logs.clean_broker_epoch() is None
 
 
+def test_a_process_that_never_registered_keeps_the_proof_of_the_one_before_it() -> None:
+    broker = Broker()
+    broker.logs.close(broker_epoch=7)
+    broker.start()
+    broker.logs.close(broker_epoch=-1)
+    broker.start()
+    assert broker.logs.clean_broker_epoch() == 7
+    broker.crash()
+    broker.logs.close(broker_epoch=-1)
+    broker.start()
+    assert broker.logs.clean_broker_epoch() in (None, -1)
+
+
 def test_crash_recovers_every_log_and_keeps_high_watermarks() -> None:
     """HW-9, RC-1"""
     broker = Broker()

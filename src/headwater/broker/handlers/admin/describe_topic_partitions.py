@@ -159,7 +159,7 @@ def _described(
             leader_epoch=partition.leader_epoch,
             replica_nodes=partition.replicas,
             isr_nodes=partition.isr,
-            eligible_leader_replicas=(),
-            last_known_elr=(),
+            eligible_leader_replicas=partition.elr,
+            last_known_elr=partition.last_known_elr,
             offline_replicas=offline_replicas(image, partition, TopicPartition(topic.name, number)),
         )
