@@ -5,6 +5,7 @@ views, reduced to what answers a question.
 """
 
 import asyncio
+import re
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
@@ -47,6 +48,8 @@ OBSERVE_S_MAX: Final = 15.0
 SQL_AT_ONCE: Final = 2
 """Queries that run at the same time; others wait. Each may use `MEMORY_LIMIT`."""
 _TEXT_CHARS_MAX: Final = 4_000
+_JSON_FORMATS: Final = ("json", "avro", "protobuf")
+_INDENTATION: Final = re.compile(r"\n *")
 _NO_CHARTS: Final = Charts(charts=())
 
 Topic = Annotated[str, Field(description="Topic name.")]
@@ -541,7 +544,11 @@ def _record(row: RecordRow) -> dict[str, Any]:
 def _value(shown: Shown) -> dict[str, Any] | None:
     if shown.format == "null":
         return None
-    found: dict[str, Any] = {"format": shown.format, "text": shown.text}
+    text = shown.text
+    if shown.format in _JSON_FORMATS:
+        # Strings in JSON have no line feeds of their own.
+        text = _INDENTATION.sub("", text)
+    found: dict[str, Any] = {"format": shown.format, "text": text}
     if shown.schema_id is not None:
         found["schema_id"] = shown.schema_id
     if shown.note is not None:

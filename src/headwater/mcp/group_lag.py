@@ -212,10 +212,10 @@ def _progress(found: ObservedGroup) -> Iterator[LagCause]:
     if consumed <= produced:
         partitions = len(found.partitions)
         more = (
-            f"Add consumers: {found.members} members share {partitions} partitions."
+            f"Add consumers: the group has {found.members} for {partitions} partitions."
             if found.members < partitions
-            else f"All {partitions} partitions have a member of their own: add partitions, or make "
-            "processing faster."
+            else "Every partition has a member of its own: add partitions, or make processing "
+            "faster."
         )
         yield LagCause(
             cause="too-slow", evidence=f"{rates}: the lag does not shrink.", next_step=more

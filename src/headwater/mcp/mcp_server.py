@@ -108,6 +108,7 @@ def bounded(tool: Tool, limits: AnswerLimits) -> Callable[..., Awaitable[str]]:
 
 
 def _tool_error(name: str, error: HeadwaterError) -> ToolError:
-    message = printable_text(error_for(error).message[:_ERROR_CHARS_MAX])
+    message = error_for(error).message[:_ERROR_CHARS_MAX]
     log.info("Tool failed: name=%s error=%r", name, message)
-    return ToolError(message)
+    # An error of SQL points to a place in the line above.
+    return ToolError("\n".join(map(printable_text, message.splitlines())))

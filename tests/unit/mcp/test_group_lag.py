@@ -81,7 +81,7 @@ def test_evidence_has_the_numbers_and_advice_fits_the_group() -> None:
     slow = group(partition(committed=60, produced=120), seconds=6)
     [cause] = lag_causes(slow)
     assert cause.evidence.startswith("10 records/s are committed and 20 records/s produced")
-    assert cause.next_step.startswith("All 1 partitions have a member of their own")
+    assert cause.next_step.startswith("Every partition has a member of its own")
     fast = group(partition(committed=120, produced=60), seconds=6)
     assert lag_causes(fast)[0].next_step.endswith("in about 10 s.")
 

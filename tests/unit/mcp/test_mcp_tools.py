@@ -144,7 +144,9 @@ def test_records_are_sampled_from_any_place_and_pages_continue(server: McpServer
     places = {(each["partition"], each["offset"]) for each in newest["records"] + older["records"]}
     assert len(places) == 31
     found = call(server, "sample_records", topic="tea", contains='"number": 17')
-    assert [json.loads(each["value"]["text"])["number"] for each in found["records"]] == [17]
+    assert [each["value"]["text"] for each in found["records"]] == [
+        '{"kind": "green","number": 17}'
+    ]
     one = call(server, "sample_records", topic="tea", start="offset", at="2", partition=1, limit=1)
     assert [(each["partition"], each["offset"]) for each in one["records"]] == [(1, 2)]
     later = call(server, "sample_records", topic="tea", start="time", at="2100-01-01")
@@ -240,6 +242,8 @@ def test_sql_reads_topics_and_no_files(server: McpServer) -> None:
     for query in ("select * from read_csv('/etc/passwd')", "copy tea to '/tmp/stolen.csv'"):
         with pytest.raises(ToolFailed, match=r"(?i)disabled|permission|external"):
             call(server, "sql", query=query)
+    with pytest.raises(ToolFailed, match=r"select \* from teas\n +\^+\n.*did you mean tea"):
+        call(server, "sql", query="select * from teas")
     cut = call(server, "sql", query="select range from range(1000)", limit=10)
     assert (len(cut["rows"]), cut["has_more_rows"]) == (10, True)
 

@@ -202,6 +202,7 @@ class _Gateway:
     allows_changes: bool | None
     timeout_s: float
     is_ready: bool = False
+    is_console_read_only: bool = False
 
     @property
     def bootstrap(self) -> str:
@@ -240,7 +241,9 @@ class _Gateway:
     def _announce(self, urls: Mapping[str, str]) -> None:
         self.is_ready = True
         served = " ".join(f"{name}={url}" for name, url in urls.items())
-        print(f"headwater gateway ready on {served} (brokers {self.bootstrap})", flush=True)
+        only = ", console read only" if self.is_console_read_only else ""
+        line = f"headwater gateway ready on {served} (brokers {self.bootstrap}{only})"
+        print(line, flush=True)
 
     async def _registry(self, ready: Callable[[str], None], ended: asyncio.Event) -> None:
         from headwater.registry.registry_process import serve
@@ -272,7 +275,11 @@ class _Gateway:
         await serve(options, ready=ready, ended=ended)
 
     async def _console(self, ready: Callable[[str], None], ended: asyncio.Event) -> None:
-        from headwater.console.console_process import serve
+        from headwater.console.console_process import Ready, serve
+
+        def announce(found: Ready) -> None:
+            self.is_console_read_only = found.is_read_only
+            ready(found.url)
 
         options = console.console_options(
             self.addresses[ServiceName.CONSOLE],
@@ -283,7 +290,7 @@ class _Gateway:
             self.console_settings,
             allows_changes=self.allows_changes,
         )
-        await serve(options, ready=lambda found: ready(found.url), ended=ended)
+        await serve(options, ready=announce, ended=ended)
 
 
 def _exit_with(reason: str, code: int = CANNOT_START) -> None:

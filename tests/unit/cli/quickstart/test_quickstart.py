@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -130,6 +131,20 @@ def test_a_server_that_does_not_start_is_reported_with_its_log(temporary: Path) 
         command = Serve(line="headwater start --listen 127.0.0.1:x --data data", ready="never")
         with pytest.raises(CommandFailed, match=r"exit code \d+ before ready\n  headwater: "):
             processes.serve(command)
+    assert list(temporary.iterdir()) == []
+
+
+def test_servers_are_stopped_before_the_folder_is_removed(temporary: Path) -> None:
+    command = Serve(
+        line="headwater start --listen 127.0.0.1:0 --data data", ready="headwater ready on "
+    )
+    with TourProcesses(os.environ) as processes:
+        _, address = processes.serve(command)
+        host, _, port = address.partition(":")
+        with socket.create_connection((host, int(port)), TIMEOUT_S):
+            pass
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)), TIMEOUT_S)
     assert list(temporary.iterdir()) == []
 
 

@@ -51,6 +51,7 @@ class Gateway(EmbeddedProcess):
         )
         self._given = ["--bootstrap", bootstrap_servers, *arguments]
         self.urls: Mapping[str, str] = {}
+        self.ready_line = ""
 
     def _arguments(self, _: Path) -> list[str]:
         return ["gateway", "start", *FREE_PORTS, *self._given]
@@ -58,6 +59,7 @@ class Gateway(EmbeddedProcess):
     def _serves(self, line: str) -> None:
         if not line.startswith("headwater gateway ready on "):
             raise BrokerDidNotStart(f"unexpected first line of the gateway: {line!r}")
+        self.ready_line = line
         self.urls = dict(_URL.findall(line))
 
 
@@ -210,8 +212,10 @@ def test_settings_that_cannot_work_are_rejected_at_the_start(
 
 
 def test_services_can_be_left_out(broker: EmbeddedBroker) -> None:
-    with Gateway(broker.bootstrap_servers, "--without", "registry", "--without", "rest") as gateway:
+    arguments = ["--without", "registry", "--without", "rest", "--read-only"]
+    with Gateway(broker.bootstrap_servers, *arguments) as gateway:
         assert list(gateway.urls) == ["console"]
+        assert gateway.ready_line.rstrip().endswith(", console read only)")
         os.kill(gateway.pid, signal.SIGINT)
         gateway.stop()
     nothing = [word for name in ("registry", "rest", "console") for word in ("--without", name)]
