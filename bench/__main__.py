@@ -52,6 +52,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         "A lagging consumer",
         ("bench.cold_reads", "bench.throttled_cold_reads", "bench.cached_cold_reads"),
     ),
+    "cores": Benchmark("Brokers on one machine", ("bench.core_throughput",)),
     "cache": Benchmark("Lagging consumers with a cache directory", ("bench.cached_cold_reads",)),
 }
 

@@ -27,7 +27,7 @@ class CachedReads:
 
     def __init__(self, seed: int | str) -> None:
         self.hit_count = 0
-        self._rng = random.Random(f"{seed} cached reads")
+        self.rng = random.Random(f"{seed} cached reads")
         self._disk = LossyDisk(random.Random(f"{seed} fast disk"))
         self._executor = HeldExecutor(random.Random(f"{seed} cache executor"))
         self._now_ms = 0
@@ -38,7 +38,7 @@ class CachedReads:
         self._cache = SegmentCache(
             self._disk,
             _FOLDER,
-            limits=CacheLimits(size_bytes=LIMIT_BYTES, min_reads=self._rng.choice([1, 2])),
+            limits=CacheLimits(size_bytes=LIMIT_BYTES, min_reads=self.rng.choice([1, 2])),
             reader=self._executor,
             writer=self._executor,
             drop_pages=lambda *_: None,
@@ -52,10 +52,6 @@ class CachedReads:
             self._disk.power_cut()
         else:
             self._disk.process_crash()
-
-    @property
-    def summary(self) -> str:
-        return f"{self.hit_count} hits, {self._cache.used_bytes} bytes kept"
 
     def read(self, body: LocalLog, found: FileRange) -> None:
         """Read a range through the cache; some time later, keep what was missing."""
@@ -77,13 +73,13 @@ class CachedReads:
     def _go_on(self) -> None:
         """Let some time pass for the cache, and sometimes trouble its disk."""
         self._now_ms += RETRY_MS // 20
-        if self._rng.random() < 0.02:
-            self._rng.choice([self._disk.fail_next_sync, self._disk.fail_next_write])()
-        if self._rng.random() < 0.02:
-            self._rng.choice([self._disk.fill, self._disk.make_room, self._disk.make_room])()
-        for _ in range(self._rng.randint(0, 6)):
+        if self.rng.random() < 0.02:
+            self.rng.choice([self._disk.fail_next_sync, self._disk.fail_next_write])()
+        if self.rng.random() < 0.02:
+            self.rng.choice([self._disk.fill, self._disk.make_room, self._disk.make_room])()
+        for _ in range(self.rng.randint(0, 6)):
             self._executor.step()
-        while self._unkept and self._rng.random() < 0.7:
+        while self._unkept and self.rng.random() < 0.7:
             found, generation, content = self._unkept.pop(0)
             self._cache.keep(found, generation, content, readers=1)
         if self._cache.used_bytes > LIMIT_BYTES:

@@ -316,8 +316,10 @@ def test_every_command_about_a_cluster_has_json_output() -> None:
     ]
     assert sorted(without) == [
         "cluster start",
+        "connect start",
         "console start",
         "gateway start",
+        "mcp",
         "quickstart",
         "registry start",
         "rest start",

@@ -9,7 +9,14 @@ from urllib.parse import quote
 
 import typer
 
-from headwater.cli.terminal import AsJson, CommandConfig, exit_on_error, settings_in, show
+from headwater.cli.terminal import (
+    AsJson,
+    CommandConfig,
+    exit_on_error,
+    settings_in,
+    show,
+    show_done,
+)
 
 if TYPE_CHECKING:
     from headwater.network.http_client import HttpLocation
@@ -150,19 +157,34 @@ def status(
             typer.echo(f"\n{each['part']}: {str(each['trace']).rstrip()}")
 
 
-def pause(name: Name, url: Url = DEFAULT_URL, command_config: CommandConfig = None) -> None:
+def pause(
+    name: Name,
+    url: Url = DEFAULT_URL,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """Pause a connector of a worker; `resume` continues it."""
-    _change(worker_api(url, command_config), "PUT", name, "pause")
+    _change(worker_api(url, command_config), "PUT", name, "pause", as_json=as_json)
 
 
-def stop(name: Name, url: Url = DEFAULT_URL, command_config: CommandConfig = None) -> None:
+def stop(
+    name: Name,
+    url: Url = DEFAULT_URL,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """Stop a connector of a worker, so that its offsets can be changed."""
-    _change(worker_api(url, command_config), "PUT", name, "stop")
+    _change(worker_api(url, command_config), "PUT", name, "stop", as_json=as_json)
 
 
-def resume(name: Name, url: Url = DEFAULT_URL, command_config: CommandConfig = None) -> None:
+def resume(
+    name: Name,
+    url: Url = DEFAULT_URL,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """Resume a paused or stopped connector of a worker."""
-    _change(worker_api(url, command_config), "PUT", name, "resume")
+    _change(worker_api(url, command_config), "PUT", name, "resume", as_json=as_json)
 
 
 def restart(
@@ -172,20 +194,31 @@ def restart(
     ] = False,
     url: Url = DEFAULT_URL,
     command_config: CommandConfig = None,
+    as_json: AsJson = False,
 ) -> None:
     """Restart a connector of a worker with its task."""
     query = f"?includeTasks=true&onlyFailed={str(only_failed).lower()}"
-    _change(worker_api(url, command_config), "POST", name, "restart", query=query)
+    api = worker_api(url, command_config)
+    _change(api, "POST", name, "restart", query=query, as_json=as_json)
 
 
-def delete(name: Name, url: Url = DEFAULT_URL, command_config: CommandConfig = None) -> None:
+def delete(
+    name: Name,
+    url: Url = DEFAULT_URL,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """Delete a connector of a worker. Its offsets are kept."""
-    _change(worker_api(url, command_config), "DELETE", name)
+    _change(worker_api(url, command_config), "DELETE", name, as_json=as_json)
 
 
-def _change(api: WorkerApi, method: str, name: str, *path: str, query: str = "") -> None:
+def _change(
+    api: WorkerApi, method: str, name: str, *path: str, as_json: bool, query: str = ""
+) -> None:
     with exit_on_error():
         api.ask(method, "connectors", name, *path, query=query)
+    change = path[0] if path else "delete"
+    show_done([{"connector": name, "change": change}], as_json=as_json)
 
 
 COMMANDS: Final = (status, pause, stop, resume, restart, delete)
