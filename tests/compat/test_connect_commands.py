@@ -104,7 +104,8 @@ def test_a_connector_is_restarted_paused_resumed_stopped_and_deleted(
     Path(connector, "a.json").write_text('{"id":1}\n')
     commands.does("restart", "orders", "--only-failed")
     commands.wait_for_state("orders", "RUNNING")
-    commands.does("pause", "orders")
+    paused = commands.does("pause", "orders", "--json")
+    assert json.loads(paused) == {"connector": "orders", "change": "pause"}
     commands.wait_for_state("orders", "PAUSED")
     commands.does("resume", "orders")
     commands.does("stop", "orders")
