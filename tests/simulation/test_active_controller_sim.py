@@ -42,7 +42,10 @@ def test_a_broker_that_is_fenced_without_elections_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def without_elections(
-        _image: ClusterImage, changes: Sequence[MetadataChange], _held: object
+        _image: ClusterImage,
+        changes: Sequence[MetadataChange],
+        _held: object,
+        _unclean: object = (),
     ) -> list[MetadataChange]:
         return list(changes)
 

@@ -104,15 +104,6 @@ def unclean_brokers_stay_in_the_elr(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(leader_election, "with_elr", trusting)
 
 
-def high_watermark_advances_below_the_min_isr(patch: pytest.MonkeyPatch) -> None:
-    original = LeaderState.committed_end
-
-    def eager(self: LeaderState, end_offset: int, *, min_in_sync: int, now_ms: int) -> int:  # noqa: ARG001
-        return original(self, end_offset, min_in_sync=1, now_ms=now_ms)
-
-    patch.setattr(LeaderState, "committed_end", eager)
-
-
 def controller_answers_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     append = QuorumChangeWriter._append
 
@@ -163,7 +154,10 @@ def restarted_broker_counts_as_sound(patch: pytest.MonkeyPatch) -> None:
 
 def fenced_broker_keeps_its_partitions(patch: pytest.MonkeyPatch) -> None:
     def without_elections(
-        _image: ClusterImage, changes: Sequence[MetadataChange], _held: object
+        _image: ClusterImage,
+        changes: Sequence[MetadataChange],
+        _held: object,
+        _unclean: object = (),
     ) -> list[MetadataChange]:
         return list(changes)
 
@@ -206,7 +200,6 @@ def test_a_broker_that_is_unfenced_before_it_caught_up_is_found(
     [
         broker_claims_a_clean_stop,
         unclean_brokers_stay_in_the_elr,
-        high_watermark_advances_below_the_min_isr,
         controller_answers_before_the_commit,
         stale_partition_epoch_is_accepted,
         fenced_or_restarted_brokers_join_the_isr,

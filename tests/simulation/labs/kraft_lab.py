@@ -87,6 +87,7 @@ METADATA: Final = PurePath("/metadata")
 CONTROLLER_LISTENER: Final = "CONTROLLER"
 _TICK_MS: Final = 100
 _LONGEST_SHUTDOWN_MS: Final = 10_000
+_LONGEST_START_S: Final = 60
 _FIRST_BOOTSTRAP_ID: Final = -2
 _QUORUM_TEXTS: Final = {
     "controller.listener.names": CONTROLLER_LISTENER,
@@ -189,6 +190,11 @@ class KRaftLab:
         for node in self.nodes:
             node.start()
         self.run(3_000)
+        for _ in range(_LONGEST_START_S):
+            if all(node.has_joined for node in self.nodes):
+                break
+            # Several elections in a row had no winner.
+            self.run(1_000)
 
     @property
     def active(self) -> KRaftController | None:
