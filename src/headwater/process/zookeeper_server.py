@@ -156,9 +156,13 @@ class Server:
         self._process.wait()
 
     def _last_lines(self) -> str:
-        lines = self._log_file.read_text(encoding="utf-8", errors="replace").split("\n")
-        written = [line for line in lines if line.strip()]
-        return " / ".join(written[-3:]) or "nothing"
+        return last_lines(self._log_file.read_text(encoding="utf-8", errors="replace"))
+
+
+def last_lines(log: str) -> str:
+    """The end of a server's log on one line, without the frames of stack traces."""
+    written = [line for line in log.split("\n") if line.strip() and not line.startswith("\t")]
+    return " / ".join(written[-3:]) or "nothing"
 
 
 async def _is_ready(host: str, port: int) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from headwater.common.exceptions import ServerUnavailable
 from headwater.process import zookeeper_jars
 from headwater.process.private_files import make_private
-from headwater.process.zookeeper_server import Server, ServerPlan, config_text, planned
+from headwater.process.zookeeper_server import Server, ServerPlan, config_text, last_lines, planned
 
 
 def test_single_server_has_no_ensemble_and_no_admin_port(tmp_path: Path) -> None:
@@ -128,3 +128,18 @@ def test_shared_directory_keeps_its_permissions(tmp_path: Path) -> None:
     shared.chmod(0o1777)
     make_private(shared)
     assert shared.stat().st_mode & 0o7777 == 0o1777
+
+
+def test_the_end_of_a_log_has_no_stack_frames() -> None:
+    log = (
+        "ERROR Unexpected exception, exiting abnormally\n"
+        "java.net.BindException: Address already in use\n"
+        "\tat java.base/sun.nio.ch.Net.bind0(Native Method)\n"
+        "\tat java.base/sun.nio.ch.Net.bind(Net.java:555)\n"
+        "\n"
+    )
+    assert last_lines(log) == (
+        "ERROR Unexpected exception, exiting abnormally / "
+        "java.net.BindException: Address already in use"
+    )
+    assert last_lines("\n") == "nothing"
