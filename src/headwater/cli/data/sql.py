@@ -322,7 +322,8 @@ def _progress_bar(progress: "QueryProgress", *, is_shown: bool) -> Iterator[Call
 
 def statistics_text(progress: "QueryProgress") -> str:
     counts = progress.statistics
-    return f"read {size_text(counts.bytes_read)}, {counts.records_read:,} records"
+    noun = "record" if counts.records_read == 1 else "records"
+    return f"read {size_text(counts.bytes_read)}, {counts.records_read:,} {noun}"
 
 
 def size_text(size_bytes: float) -> str:

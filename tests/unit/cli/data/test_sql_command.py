@@ -80,6 +80,8 @@ def test_errors_point_at_the_place(shell: Shell) -> None:
 
 def test_statistics_and_plans_are_printed(shell: Shell) -> None:
     assert "3 records" in shell.run("sql", "select sum(grams) from teas", "--stats").stderr
+    one = "select sum(grams) from teas where _offset = 1"
+    assert shell.run("sql", one, "--stats").stderr.endswith(", 1 record\n")
     assert "teas: 1 of 3 offsets" in shell.does(
         "sql", "--explain", "select kind from teas where _offset = 1"
     )
