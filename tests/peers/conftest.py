@@ -37,16 +37,25 @@ def headwater(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadwaterBro
 
 
 @pytest.fixture(scope="session")
-def spark_with_connector() -> "Iterator[SparkSession]":
-    """One session for all tests that compare Spark's Kafka connector with Headwater's."""
-    peer = spark_connector()
-    if absence := peer.absence():
-        pytest.skip(absence)
+def spark() -> "Iterator[SparkSession]":
+    """One session for all tests, with Spark's Kafka connector if it is there.
+
+    Jars are on the class path of a JVM only if its first session names them.
+    """
     from headwater.spark import session
 
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    jars = ",".join(map(str, sorted(peer.jars.glob("*.jar"))))
-    spark = session("local[2]", {"spark.jars": jars})
+    peer = spark_connector()
+    jars = [] if peer.absence() else sorted(peer.jars.glob("*.jar"))
+    spark = session("local[2]", {"spark.jars": ",".join(map(str, jars))})
     spark.sparkContext.setLogLevel("OFF")
     yield spark
     spark.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_with_connector(spark: "SparkSession") -> "SparkSession":
+    """The session for tests that compare Spark's Kafka connector with Headwater's."""
+    if absence := spark_connector().absence():
+        pytest.skip(absence)
+    return spark

@@ -322,15 +322,6 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Judge]":
         process.kill()
 
 
-@pytest.fixture(scope="module")
-def spark() -> "Iterator[SparkSession]":
-    from headwater.spark import session
-
-    found = session("local[2,4]")
-    yield found
-    found.stop()
-
-
 def _from_judge(answer: Any) -> Any:
     if answer is None or isinstance(answer, str):
         return answer if answer is None else "failed"

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.client import Admin
 from tests.certificates import Authority
-from tests.cluster.cluster_clients import TIMEOUT_S
+from tests.cluster.cluster_clients import TIMEOUT_S, await_true
 from tests.peers.kraft_cluster import KraftCluster
 
 pytestmark = pytest.mark.peers
@@ -48,7 +48,8 @@ def test_apache_broker_joins_with_its_password(tmp_path: Path, protocol: str) ->
     ) as cluster:
         with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
             admin.create_topic("orders", partitions=2)
-            assert "orders" in admin.list_topics()
+            # The broker learns of the topic a moment after the controller.
+            await_true(lambda: "orders" in admin.list_topics())
             quorum = admin.describe_metadata_quorum(timeout=TIMEOUT_S)
         assert [each.replica_id for each in quorum.observers] == cluster.broker_ids
         assert "Traceback" not in cluster.log_of(0)

@@ -101,6 +101,7 @@ _OF_LISTENERS: Final = {
     "sasl.login.read.timeout.ms": _LOGIN,
     "sasl.login.retry.backoff.max.ms": _LOGIN,
     "sasl.login.retry.backoff.ms": _LOGIN,
+    "sasl.mechanism.controller.protocol": _ALONE,
     "sasl.oauthbearer.assertion.algorithm": _LOGIN,
     "sasl.oauthbearer.assertion.claim.aud": _LOGIN,
     "sasl.oauthbearer.assertion.claim.exp.seconds": _LOGIN,
