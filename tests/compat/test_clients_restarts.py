@@ -69,8 +69,9 @@ def test_topic_and_its_records_are_there_after_a_restart(topic: str) -> None:
         sent = [Sent(value=bytes(2_000_000), partition=1)]
         write(CONFLUENT, servers, topic, sent, Sending(largest_bytes=4_000_000))
         broker.restart()
-        for client in CLIENTS:
-            assert read(client, servers, topic, 1, partitions=[1])[0].value == bytes(2_000_000)
+        for count, client in enumerate(CLIENTS, 1):
+            found = read(client, servers, topic, count, partitions=[1])
+            assert found[0].value == bytes(2_000_000)
             # The topic's own limit still applies.
             places = write(client, servers, topic, sent, Sending(largest_bytes=4_000_000))
             assert len(places) == 1
