@@ -316,11 +316,14 @@ class UnifiedLog:
         if offset < self.local_log.segments.first.base_offset:
             self.start_over(offset, now_ms=now_ms)
             return True
-        with self._cutting_future() as future:
-            if future is not None:
-                future.truncate_to(offset, now_ms=now_ms)
         with self._changing():
             offset, base_offset = self.local_log.end_before(offset)
+        with self._cutting_future() as future:
+            if future is not None:
+                # Not to the offset in the call: a copy that begins behind it would end there,
+                # beyond the end of this log.
+                future.truncate_to(offset, now_ms=now_ms)
+        with self._changing():
             # Lower to the segment's base, not to the offset: if the offset becomes the base of a
             # new segment, recovery would skip this one, where old bytes may follow if the
             # truncation was lost.

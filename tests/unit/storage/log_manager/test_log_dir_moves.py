@@ -364,6 +364,27 @@ def test_truncated_records_are_not_in_the_copy() -> None:
     assert content(lab.log) == before
 
 
+def test_truncation_inside_a_batch_before_the_copy_ends_both_at_the_same_offset() -> None:
+    lab = Lab()
+    lab.create()
+    lab.append(b"zero")
+    values = [b"%d" % number for number in range(1, 6)]
+    batch = bytearray(build_batch(records(*values, timestamp=lab.now_ms)))
+    lab.log.append_as_leader(batch, leader_epoch=0, now_ms=lab.now_ms)
+    lab.fill()
+    lab.log.raise_log_start(6)
+    lab.move(TWO)
+    while lab.log.future is not None and lab.log.future.end_offset < 10:
+        lab.step()
+    assert lab.log.future is not None
+    assert lab.log.future.log_start_offset == 6
+    lab.log.truncate_to(4, now_ms=lab.now_ms)
+    assert lab.log.end_offset == lab.log.future.end_offset == 1
+    lab.finish()
+    assert lab.home() == TWO
+    assert lab.log.end_offset == 1
+
+
 def test_full_truncation_applies_to_the_copy() -> None:
     lab = moved_lab()
     lab.step()
