@@ -306,6 +306,8 @@ class StorageSteps:
             )
         except TooManyOpenFiles:
             return f"{tracked.partition} in vain"
+        # As on a follower, snapshots of the copy know only producers with batches in the copy.
+        tracked.lives.append((self.world.log(tracked).log_start_offset, {}))
         return f"{tracked.partition} to {directory.path}"
 
     def _go_on_moving(self) -> str:
